@@ -32,8 +32,8 @@ class Asset(Described):
     title: Annotated[str | None, Field(description="The title that a caller gave, else the one of the file.")]
     total_pages: int | None
     pages_without_text: Sequence[int]
-    """Numbers of pages that show something and have no text, as scanned pages do, and of pages for which there was no time.
-    With the extra `ocr`, text on images is recognised."""
+    """Numbers of pages that show something and have no text, as scanned pages do, and of pages for which there was no
+    time. With the extra `ocr`, text on images is recognised."""
     encoding: Annotated[str | None, Field(description="The encoding of a text; null for other files.")]
     encoding_guessed: bool | None
     """Whether nothing declared the encoding of the text: neither its first bytes, its `charset`, nor its own markup."""

@@ -85,5 +85,8 @@ class DocumentPart(ReadPart):
     name: str
     title: str | None
     total_pages: int | None
-    pages_without_text: Annotated[Sequence[int], Field(description="Pages that show something and have no text, or were not read for lack of time.")]
+    pages_without_text: Annotated[
+        Sequence[int],
+        Field(description="Pages that show something and have no text, or were not read for lack of time."),
+    ]
     flags: Annotated[Mapping[str, int], Field(description="Passages of the whole document with each flag.")]

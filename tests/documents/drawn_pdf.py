@@ -13,6 +13,7 @@ FONTS = {
     "F4": "/BaseFont /Times-Roman /FontDescriptor"
     " << /Type /FontDescriptor /FontName /Times-Roman /Flags 32 /StemV 139 >>",
     "F5": "/BaseFont /Courier-Bold",
+    "F6": "/BaseFont /NimbusRomNo9L-Medi",
 }
 PROSE = (
     "The harbour office opens at seven in the",

@@ -3,8 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import BLOCK, TextBuilder, add_marked
@@ -23,24 +23,48 @@ def write_table(builder: TextBuilder, rows: Iterable[Sequence[str]]) -> None:
     """Write each row as `header: value | header: value`, or `value | value` when the table has no headers.
 
     The headers are the first row with several values, if it looks like a header row. Rows with a single value
-    above it are the table's title and notes.
+    above it are the table's title and notes. Below an empty row, another table can begin with headers of its own.
     """
-    remaining = iter(rows)
+    builder.add_lines(filter(None, _list_lines(rows)))
+
+
+def _list_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     headers: Sequence[str] = ()
-    above: list[Sequence[str]] = []
-    for row in remaining:
-        above.append(row)
-        if sum(map(_is_filled, row)) > 1 or len(above) > _TITLE_ROWS:
-            break
-    if above and are_headers(above[-1]):
-        headers = [_flatten(cell) for cell in above.pop()]
+    waiting: Sequence[str] = ()
+    for filled, block in groupby(rows, lambda row: any(map(_is_filled, row))):
+        if not filled:
+            continue
+        remaining = iter(block)
+        above: list[Sequence[str]] = []
+        for row in remaining:
+            above.append(row)
+            if sum(map(_is_filled, row)) > 1 or len(above) > _TITLE_ROWS:
+                break
         following = next(remaining, None)
-        if following is None:
-            above, headers = [*above, headers], ()
+        own = _begins_table(above[-1], following, headers)
+        if own:
+            yield _render(waiting, ())
+            headers = [_flatten(cell) for cell in above.pop()]
+            waiting = headers if following is None else ()
         else:
-            remaining = chain([following], remaining)
-    lines = chain((_render(row, ()) for row in above), (_render(row, headers) for row in remaining))
-    builder.add_lines(filter(None, lines))
+            waiting = ()
+        yield from (_render(row, () if own else headers) for row in above)
+        if following is not None:
+            yield from (_render(row, headers) for row in chain([following], remaining))
+    yield _render(waiting, ())
+
+
+def _begins_table(row: Sequence[str], following: Sequence[str] | None, headers: Sequence[str]) -> bool:
+    """Whether the first row with several values after an empty one names columns; below other headers, only with other
+    columns or above values that are no names."""
+    if not are_headers(row):
+        return False
+    if not any(map(_is_filled, headers)):
+        return True
+    if following is None or sum(map(_is_filled, row)) < 2:
+        return False
+    other = [place for place, cell in enumerate(row) if _is_filled(cell)]
+    return other != [place for place, cell in enumerate(headers) if _is_filled(cell)] or not are_headers(following)
 
 
 def are_headers(row: Sequence[str]) -> bool:

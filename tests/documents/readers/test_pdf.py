@@ -57,6 +57,12 @@ def test_pdf_outline_gives_headings() -> None:
     ]
 
 
+def test_pdf_outline_without_places_gives_the_first_page_one_heading() -> None:
+    outline = [(f"Chapter {number}", 0, False) for number in range(20)]
+    document = parse(write_pdf_with([["Preface"], ["Chapter 1"]], outline=outline), LIMITS)
+    assert [heading.title for heading in document.headings] == ["Chapter 0"]
+
+
 def test_pdf_title_set_by_a_program_is_ignored() -> None:
     assert parse(write_pdf_with([["x"]], title="Microsoft Word - draft.doc"), LIMITS).title is None
 

@@ -174,6 +174,14 @@ def test_large_or_bold_item_of_a_list_is_not_a_heading() -> None:
     assert [heading.title for heading in read_drawn(page).headings] == ["Slide with items"]
 
 
+def test_headings_of_a_paper_in_two_columns_are_told_by_the_bold_font_of_its_typesetter() -> None:
+    page = "".join(
+        write_text(f"{place} Harbour rules", x, 780, size=12, font="F6") + write_lines(PROSE, x, 766, size=11)
+        for place, x in enumerate((50, 310), start=1)
+    )
+    assert [heading.title for heading in read_drawn(page).headings] == ["1 Harbour rules", "2 Harbour rules"]
+
+
 def test_font_with_wide_stems_is_not_bold_and_bold_code_is_not_a_heading() -> None:
     page = write_text("Firing", 60, 800, font="F2") + write_lines(PROSE, 60, 770, font="F4")
     page += write_text("A kiln gets hot", 60, 650, font="F4") + write_text("def fire(kiln)", 60, 620, font="F5")
@@ -219,6 +227,29 @@ def test_footnote_is_outside_the_sentence_that_goes_on() -> None:
     document = read_drawn(page, write_lines(["flag is green.", *PROSE], 60, 780))
     assert "The berth[1] is free when the flag is green." in document.text
     assert "1 A place for one boat, as the harbour's rules name it.\n\n" in document.text
+
+
+@pytest.mark.parametrize("y", [100, 640])
+def test_footnote_of_the_first_column_is_outside_the_sentence_that_goes_on(y: int) -> None:
+    page = write_lines([*PROSE, "The ferry to the other side goes only when"], 50, 770)
+    page += write_lines(["1 The list is kept in the office of the", "watch, where it can be seen."], 50, y, size=8)
+    document = read_drawn(page + write_lines(["the tide allows it.", *PROSE], 310, 770))
+    assert "The ferry to the other side goes only when the tide allows it." in document.text
+
+
+def test_running_heads_between_rules_are_no_tables() -> None:
+    frame = "".join(write_rule(50, y, 540, y) for y in (790, 805, 820))
+    frame += "".join(write_rule(x, 790, x, 820) for x in (50, 200, 540))
+    pages = [
+        frame
+        + "".join(write_text(text, x, y) for text, x, y in (("Manual", 60, 809), (f"Part {name}", 210, 809)))
+        + "".join(write_text(text, x, y) for text, x, y in (("Port", 60, 794), (f"Page {place}", 210, 794)))
+        + write_lines(mark(PROSE, name), 60, 760)
+        for place, name in enumerate("abcdef", start=1)
+    ]
+    document = read_drawn(*pages)
+    assert not document.tables
+    assert "Manual" not in document.text
 
 
 def test_turned_text_of_a_drawing_is_outside_the_sentence_that_goes_on() -> None:

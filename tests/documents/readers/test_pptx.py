@@ -14,11 +14,13 @@ def test_pptx_slides_are_pages_with_titles_notes_tables_and_groups() -> None:
     assert list_pages(document) == [
         "Quarterly review\n\nSpring",
         "Findings\n\nSales rose\nCosts fell\n\nMention the new office.",
-        "| Name | Value |\n| --- | --- |\n| port | 8000 |\n\nin a group\n\nShare of markets",
+        "| Name | Value |\n| --- | --- |\n| port | 8000 |\n\nin a group\n\nShare of markets\n\n"
+        "|  | s |\n| --- | --- |\n| a | 1 |",
     ]
     assert [page.number for page in document.pages] == [1, 2, 3]
     assert document.total_pages == 3
-    (table,) = document.tables
+    table, chart = document.tables
+    assert document.text[chart.start : chart.header_end] == "|  | s |\n| --- | --- |\n"
     assert document.text[table.header_end : table.end] == "| port | 8000 |"
     assert [document.text[heading.start :].split("\n")[0] for heading in document.headings] == [
         "Quarterly review",

@@ -6,9 +6,10 @@ import pytest
 
 from app.documents.parsed import ParseLimits
 from app.documents.readers import records
+from app.documents.readers.builder import TextBuilder
 from app.documents.readers.office import xlsx
 from app.documents.readers.records import MAX_DEPTH
-from app.documents.readers.tables import are_headers, find_delimiter, parse
+from app.documents.readers.tables import are_headers, find_delimiter, parse, write_table
 from app.errors import UnreadableDocument
 from tests.documents.office import text_cell, write_raw_xlsx, write_xlsx, write_zip
 
@@ -35,6 +36,32 @@ LIMITS = ParseLimits()
 )
 def test_csv_rows_carry_their_headers(source: str, text: str) -> None:
     assert parse(source, LIMITS).text == text
+
+
+SHEET = [["Name", "Hours"], ["Ada", "37"], ["", ""], ["Prices", ""], ["Tea", "Size"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "last"),
+    [
+        ([*SHEET, ["Green", "2"]], ["Prices", "Tea: Green | Size: 2"]),
+        (
+            [*SHEET[:3], ["Kind", "Size", "Price"], ["Green", "small", "low"]],
+            ["Kind: Green | Size: small | Price: low"],
+        ),
+        (
+            [*SHEET[:3], ["Grace", "forty"], ["Mary", "fifty"]],
+            ["Name: Grace | Hours: forty", "Name: Mary | Hours: fifty"],
+        ),
+        ([*SHEET[:3], ["Total", "77"]], ["Name: Total | Hours: 77"]),
+        ([["Name", "Hours"], ["", ""], ["Grace", "40"]], ["Name: Grace | Hours: 40"]),
+        ([["Name", "Hours"], ["", ""]], ["Name | Hours"]),
+    ],
+)
+def test_second_table_of_a_sheet_has_its_own_headers(rows: list[list[str]], last: list[str]) -> None:
+    builder = TextBuilder(LIMITS)
+    write_table(builder, rows)
+    assert builder.finish("xlsx").text.splitlines()[-len(last) :] == last
 
 
 def test_csv_long_row_has_a_line_for_each_value() -> None:

@@ -185,6 +185,33 @@ def _find_place(element: Any) -> _Place | None:
     return None
 
 
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+
+
+def read_chart(chart: Any) -> list[tuple[str, ...]]:
+    """The categories and values of a chart's series, as the rows of a table; the names of the series are its first."""
+    names: list[str] = []
+    rows: dict[tuple[str, str], list[str]] = {}
+    for place, series in enumerate(chart.iter(f"{_CHART}ser")):
+        names.append(" ".join(_read_points(series, "tx").values()))
+        labels = _read_points(series, "cat") or _read_points(series, "xVal")
+        for index, value in (_read_points(series, "val") or _read_points(series, "yVal")).items():
+            row = rows.setdefault((index, labels.get(index, "")), [])
+            row.extend([""] * (place - len(row)))
+            row.append(value)
+    return [("", *names), *((label, *values) for (_, label), values in rows.items())] if rows else []
+
+
+def _read_points(series: Any, name: str) -> dict[str, str]:
+    """The values that a chart keeps of its sheet, by their number; those of several levels together."""
+    points: dict[str, str] = {}
+    for part in find_children(series, name):
+        for value in part.iter(f"{_CHART}v"):
+            index = value.getparent().get("idx", "")
+            points[index] = " ".join(filter(None, (points.get(index), collapse_spaces(remove_marks(value.text or "")))))
+    return points
+
+
 _MAIN_PART = "ppt/presentation.xml"
 # Date, footer and number of each slide, and the slide's picture on its notes page.
 _FURNITURE = frozenset({"dt", "ftr", "sldNum", "hdr", "sldImg"})
@@ -237,6 +264,7 @@ class SlideWriter:
                 drawing = self._package.read_part(target)
                 if drawing is not None:
                     self._add("\n".join(filter(None, read_paragraphs(drawing))))
+                    self._write_shape(Shape("", "", tuple(read_chart(drawing)), 1))
         span = self._builder.mark_page(number, self._start)
         if title:
             self._builder.mark_heading(span.start, title, 1)

@@ -417,12 +417,14 @@ def _are_contents(lines: Sequence[_Line]) -> bool:
 
 
 def _find_footnotes(blocks: Sequence[Block], body: float, middle: float) -> None:
-    """Mark the last blocks of a column that are set small and begin with a mark."""
+    """Mark the last blocks of a column that are set small and begin with a mark, in the lower half of the page or below
+    a sentence that goes on elsewhere."""
     for place in range(len(blocks) - 1, -1, -1):
         block = blocks[place]
-        small = block.style[0] <= _FOOTNOTE * body and block.y < middle
-        if block.kind not in ("paragraph", "item") or not small:
+        if block.kind not in ("paragraph", "item") or block.style[0] > _FOOTNOTE * body:
             return
-        if re.match(r"\[\w{1,3}\]|[*†‡§¶\d]", block.text):
+        above = blocks[place - 1] if place else None
+        cut = above is not None and above.kind == "paragraph" and not ends_sentence(above.text)
+        if (block.y < middle or cut) and re.match(r"\[\w{1,3}\]|[*∗†‡§¶\d]", block.text):
             for note in blocks[place:]:
                 note.kind = "footnote"

@@ -141,11 +141,17 @@ class PdfText:
             self._builder.mark_table(span.start + start, span.start + header_end, span.start + end)
         for start, end, reason in hidden:
             self._builder.mark_hidden(span.start + start, span.start + end, reason)
+        level = 0
         for item in items:
-            if not item.found:
-                found = re.search(r"\s+".join(map(re.escape, item.title.split())), page)
-                start = span.start + (found.start() if found else 0)
-                self._candidates.append(Candidate(start, item.title, (0, False), 0, item.level))
+            if item.found:
+                continue
+            match = re.search(r"\s+".join(map(re.escape, item.title.split())), page)
+            # At most one of each level begins with the page; of an outline without places, all others are elsewhere.
+            if match is None and item.level <= level:
+                continue
+            level = item.level if match is None else level
+            start = span.start + (match.start() if match else 0)
+            self._candidates.append(Candidate(start, item.title, (0, False), 0, item.level))
         self._candidates.sort(key=lambda candidate: candidate.start)
 
 
@@ -158,7 +164,8 @@ def _find_gap(before: Block, block: Block) -> str:
 
 
 def _move_asides(blocks: list[Block]) -> list[Block]:
-    """Footnotes, turned text and text outside of the page follow the text of the page, but precede a sentence that continues on the next page."""
+    """Footnotes, turned text and text outside of the page follow the text of the page, but precede a sentence that
+    continues on the next page."""
     notes = [block for block in blocks if block.kind in _ASIDES]
     if not notes:
         return blocks
@@ -234,6 +241,7 @@ class Furniture:
         self._few = total_pages <= _FEW_PAGES
         self._counts: Counter[tuple[object, ...]] = Counter()
         self._places: Counter[tuple[str, int]] = Counter()
+        self._tables: Counter[tuple[object, ...]] = Counter()
         self._pages = 0
 
     def remove(self, pages: Sequence[tuple[int, float, float, list[Piece]]]) -> list[list[Piece]]:
@@ -259,6 +267,18 @@ class Furniture:
             kept.append([piece for piece in pieces if id(piece) not in gone] if gone else pieces)
         return kept
 
+    def remove_tables(self, pages: Sequence[tuple[float, float, list[Table]]]) -> list[list[Table]]:
+        """The tables of each page (lower end, height, tables), after `remove`, without running lines between rules."""
+        for low, height, tables in pages:
+            self._tables.update(key for table in tables for key in _name_table(table, low, height))
+        least = max(_LEAST_PAGES, self._pages // 2)
+
+        def runs(table: Table, low: float, height: float) -> bool:
+            keys = _name_table(table, low, height)
+            return any(self._tables[key] >= (_LEAST_PAGES if key[1:] else least) for key in keys)
+
+        return [[table for table in tables if not runs(table, low, height)] for low, height, tables in pages]
+
     def _take(self, side: Sequence[_Row]) -> list[_Row]:
         removed = []
         for row in side:
@@ -277,6 +297,14 @@ def _list_rows(index: int, low: float, height: float, pieces: list[Piece]) -> It
     for name, rows in (("top", top[:_MOST_ROWS]), ("bottom", bottom[::-1][:_MOST_ROWS])):
         # A page of nothing else does not prove that a line repeats without being text.
         yield [_describe(name, index, row, place + 1 >= rows_of_page) for place, row in enumerate(rows)]
+
+
+def _name_table(table: Table, low: float, height: float) -> list[tuple[object, ...]]:
+    """The place of a small table at the top or bottom of a page, and with its text."""
+    if low + _ZONE * height < table.y < low + (1 - _ZONE) * height or len(table.rows) > _MOST_ROWS:
+        return []
+    place = (round(table.x0), round(table.y), round(table.x1))
+    return [(place,), (place, _NUMBER.sub("#", str(table.rows).lower()))]
 
 
 def _describe(side: str, index: int, row: Sequence[Piece], alone: bool) -> _Row:
@@ -351,6 +379,9 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
                 raise UnreadableDocument(f"the file has more than {limits.max_characters:,} characters of text")
             pages.append(page)
         kept = furniture.remove([(page.index, page.low, page.height, page.pieces) for page in pages])
+        tables = furniture.remove_tables([(page.low, page.height, page.tables) for page in pages])
+        for page, rest in zip(pages, tables, strict=True):
+            page.tables = rest
         for pieces in kept:
             for piece in pieces:
                 length = sum(len(word.text) for word in piece.words)

@@ -64,9 +64,13 @@ def read_controls(text: str, handles: Sequence[int | None]) -> str:
     return "".join(characters)
 
 
-_BOLD = re.compile(r"bold|black|heavy|demi|semib|-bd|^(?:[A-Z]{6}\+)?(?:cmbx|sfbx|cmssbx|cmb\d)", re.I)
+# The bold fonts of Nimbus are called Medi, and those of Linux Libertine end in TB.
+_BOLD = re.compile(
+    r"bold|black|heavy|demi|semib|-bd|-medi(?!um)|lin(?:libertine|biolinum)tb|^(?:[A-Z]{6}\+)?(?:cmbx|sfbx|cmssbx|cmb\d)",
+    re.I,
+)
 _FIXED = re.compile(r"mono|courier|consol|menlo|typewriter|^(?:[A-Z]{6}\+)?(?:cmtt|sftt|cmsltt|ectt)", re.I)
-_FIXED_FLAG = 1
+_FIXED_FLAG, _BOLD_FLAG = 1, 1 << 18
 _LEAST_LETTERS = 20
 """Letters of words that show whether the characters of a font have the same width."""
 _LEAST_WORDS = 5
@@ -88,8 +92,10 @@ def describe_font(font: int) -> Font:
         return Font(bold=False, fixed=False, named=True)
     name = pdfium.read_name(font)
     # Not by its weight, which PDFium derives from the width of stems: that of Times-Roman can be 695.
-    fixed = bool(pdfium.get_font_flags(font) & _FIXED_FLAG) or _FIXED.search(name) is not None
-    return Font(_BOLD.search(name) is not None, fixed, bool(name))
+    flags = pdfium.get_font_flags(font)
+    bold = bool(flags & _BOLD_FLAG) or _BOLD.search(name) is not None
+    fixed = bool(flags & _FIXED_FLAG) or _FIXED.search(name) is not None
+    return Font(bold, fixed, bool(name))
 
 
 def find_fixed(words: Sequence[tuple[str, float, float]]) -> bool:
