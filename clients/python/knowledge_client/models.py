@@ -1058,8 +1058,8 @@ class Asset(Answer):
     """The title that a caller gave, else the one of the file."""
     total_pages: int | None = None
     pages_without_text: list[int]
-    """Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr` their
-    text is recognised, and those are listed for which there was no time.
+    """Numbers of pages that show something and have no text, as scanned pages do, and of pages for which there
+    was no time. With the extra `ocr`, text on images is recognised.
     """
     encoding: str | None = None
     """The encoding of a text; null for other files."""

@@ -1519,7 +1519,7 @@ export interface components {
             total_pages: number | null;
             /**
              * Pages Without Text
-             * @description Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr` their text is recognised, and those are listed for which there was no time.
+             * @description Numbers of pages that show something and have no text, as scanned pages do, and of pages for which there was no time. With the extra `ocr`, text on images is recognised.
              */
             pages_without_text: number[];
             /**
