@@ -49,6 +49,8 @@ _LITTLE_TEXT = 100
 """Letters of a page with an image: as many as a scanner's stamp or a page number has."""
 _LARGE = 0.6
 """An image that covers this share of the page can be a scan."""
+_LINES = (72, 20)
+"""Width and height in points of an image with a few lines of text; on a page without text it can be one."""
 _SHAPES = 50
 """A page without text that draws this many shapes can have letters among them."""
 _MOST_OBJECTS = 10_000
@@ -83,8 +85,8 @@ def read_scan(page: Any, text: str, limits: ParseLimits) -> ScannedPage:
 
 
 def is_scan(page: Any, text: str) -> bool:
-    """Whether a page shows an image of nearly all of it, or only shapes, and has no text, or a little; or has text
-    whose characters have no meaning."""
+    """Whether a page shows an image of nearly all of it, or only shapes, and has no text, or a little; or has no text
+    and an image of a few lines; or has text whose characters have no meaning."""
     letters = sum(map(str.isalnum, text))
     if letters > _LITTLE_TEXT:
         return _is_unreadable(text)
@@ -92,8 +94,12 @@ def is_scan(page: Any, text: str) -> bool:
     shapes = 0
     try:
         for count, item in enumerate(page.get_objects(max_depth=_FORM_DEPTH)):
-            if item.type == raw.FPDF_PAGEOBJ_IMAGE and _measure(item) >= _LARGE * width * height:
-                return True
+            if item.type == raw.FPDF_PAGEOBJ_IMAGE:
+                across, high = _measure(item)
+                if across * high >= _LARGE * width * height or (
+                    not letters and across >= _LINES[0] and high >= _LINES[1]
+                ):
+                    return True
             shapes += item.type == raw.FPDF_PAGEOBJ_PATH
             if count >= _MOST_OBJECTS:
                 break
@@ -110,9 +116,9 @@ def draw_page(page: Any, limits: ParseLimits) -> Image:
     return bitmap.to_numpy()[:, :, :3].copy()
 
 
-def _measure(item: Any) -> float:
+def _measure(item: Any) -> tuple[float, float]:
     left, bottom, right, top = item.get_bounds()
-    return float((right - left) * (top - bottom))
+    return right - left, top - bottom
 
 
 def _is_unreadable(text: str) -> bool:

@@ -56,7 +56,7 @@ def _list_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def _begins_table(row: Sequence[str], following: Sequence[str] | None, headers: Sequence[str]) -> bool:
     """Whether the first row with several values after an empty one names columns; below other headers, only with other
-    columns or above values that are no names."""
+    columns or above values such as numbers."""
     if not are_headers(row):
         return False
     if not any(map(_is_filled, headers)):

@@ -15,7 +15,7 @@ _SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
 # invisible, and a word that contains one would not be found.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
-# The shapes of Arabic letters at a place in a word, which nobody types; among them are noncharacters, which stay.
+# The shapes of Arabic letters at a place in a word, which people do not type; among them are noncharacters, which stay.
 PRESENTATION_FORMS = re.compile("[\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc]")
 _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 

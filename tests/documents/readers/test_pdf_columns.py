@@ -36,7 +36,7 @@ def test_printed_numbers_of_lines_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(("lines", "offset"), [(3, 0), (len(NARROW), 0), (len(NARROW), 5)])
-def test_columns_of_prose_are_no_table_whether_or_not_their_lines_are_level(lines: int, offset: int) -> None:
+def test_columns_of_prose_are_not_read_as_a_table_whether_or_not_their_lines_are_level(lines: int, offset: int) -> None:
     columns = [[f"{name} {line}" for line in NARROW[:lines]] for name in ("of", "at", "in")]
     page = "".join(write_lines(column, 40 + 180 * place, 700 - place * offset) for place, column in enumerate(columns))
     document = read_drawn(page)

@@ -237,7 +237,7 @@ def test_footnote_of_the_first_column_is_outside_the_sentence_that_goes_on(y: in
     assert "The ferry to the other side goes only when the tide allows it." in document.text
 
 
-def test_running_heads_between_rules_are_no_tables() -> None:
+def test_running_heads_between_rules_are_not_read_as_tables() -> None:
     frame = "".join(write_rule(50, y, 540, y) for y in (790, 805, 820))
     frame += "".join(write_rule(x, 790, x, 820) for x in (50, 200, 540))
     pages = [

@@ -14,6 +14,7 @@ from app.documents.readers import bundle
 from app.documents.readers.pdf import reader
 from app.documents.readers.scans import parse_image
 from app.errors import UnreadableDocument
+from tests.documents.drawn_pdf import PROSE, read_drawn, write_lines
 from tests.documents.listing import list_pages
 from tests.documents.ocr.pages import ENGLISH, ListedEngine, found, join_pdfs, save, stamp, write_image, write_scan
 from tests.documents.office import write_zip
@@ -45,6 +46,13 @@ def test_scanned_pages_are_listed_without_the_extra() -> None:
     assert (document.total_pages, document.pages_without_text) == (5, (2, 5))
     assert document.text.count("A page of letters.") == 2
     assert document.recognised == ()
+
+
+@pytest.mark.parametrize(("width", "listed"), [(200, (2,)), (20, ())])
+def test_an_image_of_a_few_lines_on_a_page_without_text_is_listed(width: int, listed: tuple[int, ...]) -> None:
+    provide("absent")
+    image = f"q {width} 0 0 40 60 500 cm /I Do Q"
+    assert read_drawn(write_lines(PROSE, 60, 780), image).pages_without_text == listed
 
 
 def test_a_document_without_text_is_refused_with_the_name_of_the_extra() -> None:

@@ -64,7 +64,7 @@ def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int =
 def set_apart(words: Sequence[Word], page: Box | None) -> tuple[list[Word], list[Piece]]:
     """The words on the visible part of a page, and the lines of prose outside of it.
 
-    Numbers and marks out there are nothing that somebody reads, and so is what the page has outside of its crop box
+    Numbers and marks out there are for the printer, and so is what the page has outside of its crop box
     but within the whole `page`, if that is known: the edges that printing cuts off.
     """
     outside = [word for word in words if word.hidden == "off_page"]
