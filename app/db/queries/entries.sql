@@ -3,16 +3,15 @@
 -- name: fetch
 select {e.written}, a.name as asset_name, e.chunk_index, e.quarantined,
        case when exists (select from pending_embeddings p
-                           join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
-                          where p.tenant_id = :tenant_id and p.entry_id = e.id)
+                          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = t.model_id)
             then 'pending'
-            -- With a limit it is looked up for each entry; `exists` may read all vectors of the tenant once.
+            -- With a limit it is looked up for each entry, where `exists` may read all vectors of the tenant.
             when (select true from embeddings k
-                    join tenants t on t.id = k.tenant_id and t.model_id = k.model_id
-                   where k.tenant_id = :tenant_id and k.entry_id = e.id limit 1)
+                   where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = t.model_id limit 1)
             then 'ready' else 'none' end as embedding_status,
        e.version, e.created_at, e.updated_at
-  from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+  from entries e join tenants t on t.id = :tenant_id
+  left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock

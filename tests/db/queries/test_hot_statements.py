@@ -157,7 +157,7 @@ class Scene:
         known = state in ("analysed", "autovacuumed")
         entries = task.entries if known else max(task.entries, 3 * size)
         vectors = task.vectors if task.vectors is not None else min(size, EXACT_LIMIT)
-        if mode == "force_custom_plan" and name in ("list", "read", "related") and size <= 1_000:
+        if mode != "force_generic_plan" and name in ("list", "read", "related") and size <= 1_000:
             entries = sum(self.tenants.values())  # All pages of a small table cost less than one index look-up each.
         faults = [
             f"{state}, {mode}, {name} among {size}: {statement}"

@@ -173,6 +173,7 @@ SEARCH_FIELDS: dict[str, tuple[Any, ...]] = {
     ),
     "as_of": (None,),
     "group_by": (None, "asset"),
+    "duplicates": ("fold", "show"),
     "facets": ((), ["tags"], ["metadata.a", "roles"]),
     "rerank": (None, False),
     "diversity": (0, 0.5, 1),
