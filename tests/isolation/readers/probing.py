@@ -186,9 +186,9 @@ async def _fill(superuser: Connection, held: Held, sql: str) -> str:
     assert row is not None
     fields = ",".join(["false", *["null"] * 15])
     return sql.format(
-        filter=f"row({fields},null)::entry_filter",
-        tagged=f"row(false,null,'{{sea}}',false,{','.join(['null'] * 12)},null)::entry_filter",
-        then=f"row({fields},'{held.then.isoformat()}')::entry_filter",
+        filter=f"row({fields},null,null,null,null)::entry_filter",
+        tagged=f"row(false,null,'{{sea}}',false,{','.join(['null'] * 12)},null,null,null,null)::entry_filter",
+        then=f"row({fields},'{held.then.isoformat()}',null,null,null)::entry_filter",
         parent=row["parent_id"],
         ids=row["ids"],
     )
