@@ -30,10 +30,9 @@ from app.web.rendering import (
     PageCursor,
     PageSize,
     attachment,
-    etag,
-    json_response,
     page_response,
     read_versions,
+    versioned_response,
 )
 
 LISTS = {"tags", "roles", "readers", "writers"}
@@ -260,7 +259,7 @@ async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentS
 
 
 def _asset_response(asset: Asset, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return json_response(asset, status, {"ETag": etag(asset.version), **(headers or {})})
+    return versioned_response(asset, asset.version, status, headers)
 
 
 def _read_run(source: str | None, run: str | None) -> int:

@@ -33,10 +33,10 @@ from app.web.rendering import (
     IfMatch,
     PageCursor,
     PageSize,
-    etag,
     json_response,
     page_response,
     read_versions,
+    versioned_response,
 )
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
@@ -179,10 +179,8 @@ async def list_versions(
 
 
 def _entry_response(entry: Entry, status: int = 200) -> Response:
-    headers = {"ETag": etag(entry.version)}
-    if status == 201:
-        headers["Location"] = f"/knowledge/entries/{entry.id}"
-    return json_response(entry, status, headers)
+    headers = {"Location": f"/knowledge/entries/{entry.id}"} if status == 201 else {}
+    return versioned_response(entry, entry.version, status, headers)
 
 
 tags_router = secured_router(Role.READER, "/knowledge/tags", "entries")

@@ -56,7 +56,7 @@ class Asset(Described):
     duplicate_of: UUID | None
     """The oldest asset with the same bytes, if it is another one. Searches return a text that both have once, under the
     asset that was indexed first among those that the filters admit."""
-    version: Annotated[int, Field(description="Counts all changes by callers; the ETag.")]
+    version: Annotated[int, Field(description="Counts all changes by callers; If-Match accepts it.")]
     created_at: datetime
     updated_at: datetime
 

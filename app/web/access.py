@@ -39,7 +39,7 @@ from app.web.bodies import (
 from app.web.insiders import Insider, find_insider
 from app.web.login import RemoteLogin
 from app.web.problems import problems, tenant_gone
-from app.web.rendering import ACCESS
+from app.web.rendering import ACCESS, spare_known
 
 if TYPE_CHECKING:
     from app.auth.sign_in import ProviderSignIn
@@ -398,7 +398,7 @@ class SecuredRoute(NamedRoute):
             else:
                 await authenticate(request, self.role)
             refuse_unknown(request.query_params.keys(), allowed)
-            return await answer(JsonRequest(request.scope, request.receive), handle)
+            return spare_known(request, await answer(JsonRequest(request.scope, request.receive), handle))
 
         return secured
 

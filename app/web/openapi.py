@@ -25,7 +25,7 @@ from app.web.layer import accepts_gzip
 from app.web.openapi_examples import REQUEST_ID, ExampleMaker
 from app.web.problems import MEDIA_TYPE, SCHEMA, problems, title_of
 from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
-from app.web.rendering import RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles
+from app.web.rendering import ETAG, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles, has_current
 
 ANYWHERE = (400, 408, 431, 500, 501)
 """Statuses that any request may get, before or around its handler."""
@@ -95,6 +95,7 @@ def _complete(document: dict[str, Any]) -> None:
             schema["additionalProperties"] = False
     make = ExampleMaker(schemas)
     for path in document["paths"].values():
+        _describe_conditions(path.get("get"))
         for operation in path.values():
             for status, response in problems(*ANYWHERE).items():
                 operation["responses"].setdefault(
@@ -110,6 +111,13 @@ def _complete(document: dict[str, Any]) -> None:
             for status, response in operation["responses"].items():
                 _complete_response(int(status), response, make)
     _rename(document, {name: _subject(name, schemas) for name in schemas})
+
+
+def _describe_conditions(read: dict[str, Any] | None) -> None:
+    """Add If-None-Match and the 304 response to a read with an ETag."""
+    if read is not None and "ETag" in read["responses"]["200"].get("headers", {}):
+        read.setdefault("parameters", []).append({**IF_NONE_MATCH})
+        read["responses"]["304"] = {"description": "The caller has this answer already", "headers": {**ETAG}}
 
 
 def _subject(name: str, schemas: Collection[str]) -> str:
@@ -186,8 +194,7 @@ class Document:
         coded = accepts_gzip(request.headers.get("accept-encoding", ""))
         tag = f'"{self.digest}-gzip"' if coded else f'"{self.digest}"'
         headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
-        if known & {tag, "*"}:
+        if has_current(request, tag):
             return Response(status_code=304, headers=headers)
         if coded:
             headers["Content-Encoding"] = "gzip"

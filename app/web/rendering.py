@@ -1,12 +1,13 @@
 """Render responses: services' dataclasses as JSON, pages of lists, attachments, ETags and headers."""
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import orjson
-from fastapi import Header, Query, Response
+from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -23,7 +24,15 @@ def _describe(name: str, description: str, example: object, **schema: object) ->
     return {name: {"description": description, "schema": {"type": "string"} | schema, "example": example}}
 
 
-ETAG = _describe("ETag", "The version of the item, for If-Match.", '"1"')
+ETAG = _describe("ETag", "The version of the item, for If-Match, and of this answer, for If-None-Match.", '"1"')
+IF_NONE_MATCH: Mapping[str, Any] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body.",
+}
+"""The parameter of reads with an ETag, as OpenAPI describes it."""
 LOCATION = _describe(
     "Location",
     "The path of what the request stored.",
@@ -77,12 +86,38 @@ IfMatch = Annotated[
     ),
 ]
 _VERSION = re.compile(r"[0-9]{1,18}")
-_ETAG = re.compile(r'"([0-9]{1,18})"')
+_ETAG = re.compile(r'"([0-9]{1,18})(?:-[0-9a-f]{16})?"')
 
 
 def etag(version: int) -> str:
-    """The ETag of a version."""
+    """The ETag of an item that changes with its version only."""
     return f'"{version}"'
+
+
+def versioned_response(
+    content: Any, version: int, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """JSON of an item that the service changes too, as an entry's `embedding_status`, without a new version.
+
+    Its ETag has the version, which If-Match compares, and a hash of the answer, for If-None-Match.
+    """
+    body = orjson.dumps(content)
+    tag = f'"{version}-{hashlib.blake2b(body, digest_size=8).hexdigest()}"'
+    return Response(body, status, {"ETag": tag, **(headers or {})}, "application/json")
+
+
+def has_current(request: Request, tag: str) -> bool:
+    """Whether If-None-Match names the ETag, by weak comparison (RFC 9110, section 13.1.2)."""
+    known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    return not known.isdisjoint((tag, "*"))
+
+
+def spare_known(request: Request, response: Response) -> Response:
+    """The response to a read, or 304 without a body if the caller has it already."""
+    tag = response.headers.get("etag")
+    if request.method != "GET" or response.status_code != 200 or tag is None or not has_current(request, tag):
+        return response
+    return Response(status_code=304, headers={"ETag": tag})
 
 
 def read_versions(if_match: str | None) -> frozenset[int] | None:

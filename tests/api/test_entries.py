@@ -9,6 +9,7 @@ from sqlalchemy import event
 
 from app.composition.services import Services
 from app.db.queries.entries import SQL
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import allow, expect_fields, expect_problem, is_id
 
@@ -39,6 +40,34 @@ async def test_a_stale_etag_stops_a_change(admin: Caller) -> None:
     assert (await admin.get(path)).json()["title"] == "One"
     assert (await admin.patch(path, {"title": "Three"}, headers={"If-Match": "*"})).status_code == 200
     assert (await admin.delete(path, headers={"If-Match": '"3"'})).status_code == 204
+
+
+async def test_a_read_with_a_current_etag_is_answered_304(admin: Caller, work: Work) -> None:
+    entry, asset = await admin.add("The harbour"), (await admin.upload("a.md", b"Boats.", "text/markdown")).json()
+    asset_path = f"/knowledge/assets/{asset['id']}"
+    await work()
+    for path in (f"{PATH}/{entry['id']}", asset_path, f"{asset_path}/content", "/admin/settings"):
+        read = await admin.get(path)
+        tag = read.headers["etag"]
+        for known in (tag, f'"other", W/{tag}', "*"):
+            again = await admin.get(path, headers={"If-None-Match": known})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag), (path, known)
+            assert "content-type" not in again.headers
+        for other in ('"other"', tag.strip('"')):
+            again = await admin.get(path, headers={"If-None-Match": other})
+            assert (again.status_code, again.content) == (200, read.content), (path, other)
+    expect_problem(await admin.get(f"{PATH}/{asset['id']}", headers={"If-None-Match": "*"}), 404)
+
+
+async def test_an_etag_changes_with_what_the_service_changes(admin: Caller, work: Work) -> None:
+    path = f"/knowledge/assets/{(await admin.upload('a.md', b'Boats.', 'text/markdown')).json()['id']}"
+    pending = await admin.get(path)
+    await work()
+    indexed = await admin.get(path, headers={"If-None-Match": pending.headers["etag"]})
+    assert (indexed.status_code, indexed.json()["status"]) == (200, "indexed")
+    assert indexed.json()["version"] == pending.json()["version"]
+    changed = await admin.patch(path, {"tags": ["a"]}, headers={"If-Match": pending.headers["etag"]})
+    assert changed.status_code == 200, "no caller has changed it since"
 
 
 async def test_one_of_several_etags_suffices(admin: Caller) -> None:

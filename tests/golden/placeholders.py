@@ -15,6 +15,7 @@ OTHERS = (
     (re.compile(r'("progress": )0\.\d+'), r"\1<share>"),
     (re.compile(r"whsec_[\w+/=]+"), "<secret>"),
     (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
+    (re.compile(r'(etag: "\d+-)[0-9a-f]{16}"'), r'\1<digest>"'),
     (re.compile(r"data [a-z]{8}\b"), "data <mark>"),
     (re.compile(r"\b\d+ ms\b"), "<milliseconds> ms"),
     (re.compile(r"(--cursor) \S+"), r"\1 <cursor>"),

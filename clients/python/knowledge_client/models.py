@@ -1091,7 +1091,7 @@ class Asset(Answer):
     under the asset that was indexed first among those that the filters admit.
     """
     version: int
-    """Counts all changes by callers; the ETag."""
+    """Counts all changes by callers; If-Match accepts it."""
     created_at: datetime
     updated_at: datetime
 

@@ -1590,7 +1590,7 @@ export interface components {
             duplicate_of: string | null;
             /**
              * Version
-             * @description Counts all changes by callers; the ETag.
+             * @description Counts all changes by callers; If-Match accepts it.
              */
             version: number;
             /**
@@ -6041,7 +6041,10 @@ export interface operations {
     get_entry: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @example 0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17 */
                 entry_id: string;
@@ -6099,6 +6102,13 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["Entry"];
                 };
+            };
+            /** @description The caller has this answer already */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -6605,7 +6615,10 @@ export interface operations {
     get_asset: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @example 0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17 */
                 asset_id: string;
@@ -6667,6 +6680,13 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["Asset"];
                 };
+            };
+            /** @description The caller has this answer already */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -6800,7 +6820,10 @@ export interface operations {
     get_asset_content: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @example 0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17 */
                 asset_id: string;
@@ -6820,6 +6843,13 @@ export interface operations {
                     /** @example text */
                     "*/*": string;
                 };
+            };
+            /** @description The caller has this answer already */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -8058,6 +8088,8 @@ export interface operations {
             header?: {
                 /** @description `all`: see and change the whole tenant. The audit trail records it. */
                 "X-KB-Access"?: "all";
+                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -8131,6 +8163,13 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["Settings"];
                 };
+            };
+            /** @description The caller has this answer already */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
