@@ -111,6 +111,10 @@ class SearchNotFound(NotFound):
     """No search with this id in the tenant, or its record has expired."""
 
 
+class KeyNotFound(NotFound):
+    """No API key with this id in the tenant."""
+
+
 class ErasureNotFound(NotFound):
     """No erasure with this id in the tenant."""
 
@@ -179,6 +183,10 @@ class NotFailed(Conflict):
 
 class TenantExists(Conflict):
     """A tenant has this slug already."""
+
+
+class KeyExists(Conflict):
+    """Another API key of the tenant has this name."""
 
 
 class MaximumReached(Conflict):

@@ -29,6 +29,7 @@ from app.contract import (
     assets,
     entries,
     erasures,
+    keys,
     models,
     problems,
     receipts,
@@ -64,6 +65,7 @@ ANSWERS = (
     access.SubjectAccess,
     erasures.Released,
     administration.Stats,
+    keys.ApiKeyWithSecret,
     models.ModelChange,
     settings.TenantSettings,
     settings.TenantLimits,
@@ -82,6 +84,7 @@ PAGES = {
     "ErasurePage": erasures.Erasure,
     "AuditPage": administration.AuditRecord,
     "RevokedTokenPage": administration.RevokedToken,
+    "ApiKeyPage": keys.ApiKey,
     "TenantPage": administration.Tenant,
 }
 """Pages of lists, and their items."""

@@ -13,7 +13,8 @@ grant insert, update, delete on entries, assets, embeddings, pending_embeddings,
 grant insert, update on corpus_statistics, tag_statistics, vector_statistics, asset_statistics, embedding_usage, permissions
   to kb_creator;
 
--- Admins of a tenant change its settings and its model, revoke tokens, and erase. tenants.sql grants its columns.
+-- Admins of a tenant change its settings and its model, create and revoke keys, revoke tokens, and erase. tenants.sql grants its columns.
 grant insert, update, delete on model_changes, revoked_tokens, erasures, erasure_items, released_texts, kept_versions,
   vector_statistics to kb_admin;
+grant insert, delete on api_keys to kb_admin;
 grant update on searches to kb_admin;

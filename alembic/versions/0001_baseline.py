@@ -29,6 +29,7 @@ FILES = (
     "model_changes",
     "limits",
     "revoked_tokens",
+    "api_keys",
     "revoked_platform_tokens",
     "audit_pruning",
     "erasures",

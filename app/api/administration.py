@@ -21,10 +21,18 @@ from app.contract.administration import (
 from app.contract.entries import Entry
 from app.contract.erasures import Erasure, NewErasure, Release, Released
 from app.contract.fields import MAX_SUBJECT_CHARACTERS, Moment, Page
+from app.contract.keys import ApiKey, ApiKeyWithSecret, NewKey
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.knowledge.tenants.directory import version_of
-from app.web.access import CurrentCaller, CurrentPrincipal, CurrentReader, CurrentServices, secured_router
+from app.web.access import (
+    CurrentCaller,
+    CurrentPrincipal,
+    CurrentReader,
+    CurrentServices,
+    require_overview,
+    secured_router,
+)
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -148,6 +156,34 @@ async def list_revoked_tokens(
     return page_response(
         await services.tenants.list_revoked(caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject)
     )
+
+
+@tenant_admins.post("/keys", status_code=201, response_model=ApiKeyWithSecret, responses=problems(409, 413, 415))
+async def create_key(new: NewKey, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Create an API key, a bearer token for a program. Only this answer has the key: the service stores a hash. Where
+    not all readers may read everything, send X-KB-Access: all, since the key reads what its groups may."""
+    await require_overview(caller.tenant, services.tenants, sees_all=caller.sees_all)
+    return json_response(await services.keys.create(caller.tenant_id, new, actor=caller.subject), 201)
+
+
+@tenant_admins.get("/keys", response_model=Page[ApiKey])
+async def list_keys(
+    caller: CurrentCaller,
+    reader: CurrentReader,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """List the API keys of the tenant, newest first, with their last use. Expired keys are listed until they are
+    revoked."""
+    return page_response(await services.keys.list_keys(caller.tenant_id, limit=limit, cursor=cursor, reader=reader))
+
+
+@tenant_admins.delete("/keys/{key_id}", status_code=204, responses=problems(404))
+async def revoke_key(key_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Revoke an API key. Every process of the service refuses it at once."""
+    await services.keys.revoke(caller.tenant_id, key_id, actor=caller.subject)
+    return Response(status_code=204)
 
 
 @platform_revocations.post("", response_model=RevokedToken, responses=problems(409, 413, 415))

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("serve.command", "Run queued jobs until Ctrl-C or SIGTERM."),
     "migrate": ("migrate", "Migrate the database to this version's schema."),
     "token": ("token", "Print a bearer token, and nothing else; or revoke one."),
+    "key": ("key", "Create, list and revoke API keys."),
     "tenant": ("tenant", "Create, list, limit, move and delete tenants."),
     "nodes": ("tenant", "List the nodes of a Citus cluster, with their load and size."),
     "settings": ("settings", "Show and change a tenant's settings."),

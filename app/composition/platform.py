@@ -15,6 +15,7 @@ from app.knowledge.entries.reading import ReadingService
 from app.knowledge.quarantine import QuarantineService
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory
+from app.knowledge.tenants.keys import ApiKeys
 from app.settings import Settings
 
 
@@ -29,6 +30,7 @@ class Platform:
     platform_revocations: PlatformRevocations
     quarantine: QuarantineService
     trail: AuditTrail
+    keys: ApiKeys
 
 
 @contextlib.asynccontextmanager
@@ -57,6 +59,7 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 PlatformRevocations(database),
                 QuarantineService(database, trail),
                 trail,
+                ApiKeys(database, trail, tenants),
             )
 
 

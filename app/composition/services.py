@@ -47,6 +47,7 @@ from app.knowledge.subscriptions.service import RIGHTS_LAST, SavedSearchService,
 from app.knowledge.subscriptions.webhooks import PER_MINUTE, SecretSealer, SendPace, WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory
+from app.knowledge.tenants.keys import ApiKeys
 from app.knowledge.transfer.tenant import TenantExport, TenantRestoration
 from app.knowledge.upkeep import MOST_AUDIT, RecordTrimmer, Sweep, Upkeep
 from app.knowledge.versions import VersionService
@@ -70,6 +71,7 @@ class Services:
     reranker: Reranker | None
     tenants: TenantDirectory
     platform_revocations: PlatformRevocations
+    keys: ApiKeys
     trail: AuditTrail
     admission: Admission
     search: KnowledgeSearchService
@@ -107,6 +109,7 @@ class Services:
         await self.journal.close()
         await self.similarities.close()
         await self.accesses.close()
+        await self.keys.close()
 
 
 async def build_services(
@@ -197,6 +200,7 @@ async def build_services(
         reranker=reranker,
         tenants=tenants,
         platform_revocations=PlatformRevocations(database, part=part),
+        keys=ApiKeys(database, trail, tenants, part=part),
         trail=trail,
         admission=admission,
         search=search,

@@ -13,6 +13,7 @@ from app.console.pages import (
     audit,
     entries,
     health,
+    keys,
     platform,
     receipts,
     saved_searches,
@@ -44,6 +45,7 @@ def install_console(app: FastAPI) -> None:
         access.router,
         receipts.router,
         audit.router,
+        keys.router,
         platform.router,
     ):
         app.router.routes += router.routes

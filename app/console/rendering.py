@@ -42,6 +42,7 @@ ADMINS = (
     ("/console/model", "Model"),
     ("/console/sources", "Sources"),
     ("/console/access", "Access"),
+    ("/console/keys", "API keys"),
     ("/console/receipts", "Searches"),
     ("/console/audit", "Audit trail"),
 )

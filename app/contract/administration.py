@@ -137,6 +137,9 @@ AuditAction = Literal[
     "erasure.read",
     "feedback.read",
     "feedback.write",
+    "key.create",
+    "key.list",
+    "key.revoke",
     "model.drop",
     "model.pace",
     "model.read",
@@ -275,7 +278,8 @@ LONGEST = timedelta(days=3660)
 """The longest validity of a token that this service creates."""
 
 
-def _check_end(expires_at: datetime) -> datetime:
+def check_end(expires_at: datetime) -> datetime:
+    """Raise ValueError unless a credential can end then."""
     now = datetime.now(UTC)
     if not now < expires_at <= now + 2 * LONGEST:
         raise ValueError("must be a time in the future, at most 20 years from now")
@@ -291,7 +295,7 @@ class NewRevocation:
         Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS),
         require(is_storable, f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}"),
     ]
-    expires_at: Annotated[AwareDatetime, AfterValidator(_check_end)] | None = None
+    expires_at: Annotated[AwareDatetime, AfterValidator(check_end)] | None = None
     """When the token expires by itself; by default, as late as any token can."""
 
 

@@ -90,6 +90,7 @@ CONFLICTS = (
     ),
     _of(errors.NotFailed, 409, "Only a failed asset can be retried.", "See the status of the asset."),
     _of(errors.TenantExists, 409, "A tenant has this slug already.", "Choose another slug."),
+    _of(errors.KeyExists, 409, "An API key of the tenant has this name already.", "Choose another name."),
     _of(
         errors.MaximumReached,
         409,
@@ -172,6 +173,7 @@ _ROWS = (
         "There is no search with this id, or its record has expired.",
         "Search again, and use the new search_id within 24 hours.",
     ),
+    _of(errors.KeyNotFound, 404, "The tenant has no API key with this id.", "List the keys of the tenant."),
     _of(errors.ErasureNotFound, 404, "The tenant has no erasure with this id.", "List the erasures of the tenant."),
     _of(errors.NotFound, 404, "The tenant has no item with this id.", "Check the id."),
     ProblemType(

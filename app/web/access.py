@@ -25,6 +25,7 @@ from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import FieldError, Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.keys import is_key
 from app.web.bodies import (
     Handler,
     JsonRequest,
@@ -135,6 +136,7 @@ Access = Annotated[
 NARROW = (
     "/admin/settings",
     "/admin/revoked-tokens",
+    "/admin/keys",
     "/console/settings",
     "/console/access/change",
     "/console/everything",
@@ -184,7 +186,9 @@ REVOKED = "the token was revoked"
 
 # Only for OpenAPI, which shows where the token goes: `secured_router` does the work.
 bearer_scheme = HTTPBearer(
-    auto_error=False, bearerFormat="JWT", description="A token, for example from `knowledge token`."
+    auto_error=False,
+    bearerFormat="JWT",
+    description="A token, for example from `knowledge token`, or an API key (`kb_…`) of the tenant.",
 )
 
 
@@ -207,7 +211,8 @@ class Parts:
 
 
 async def identify(request: Request, token: str | None = None, verifier: TokenVerifier | None = None) -> Principal:
-    """Verify `token` or the request's bearer token, with `verifier` or the app's; also sets `request.state.principal`.
+    """Verify `token` or the request's bearer token, an API key or a token for `verifier` or the app's; also sets
+    `request.state.principal`.
 
     Raises Unauthenticated.
     """
@@ -217,7 +222,10 @@ async def identify(request: Request, token: str | None = None, verifier: TokenVe
         return insider.platform_admin
     if token is None:
         token = bearer_token(request.headers.get("authorization"))
-    principal = await (verifier or parts.verifier).verify(token)
+    if is_key(token):
+        principal = await parts.services.keys.verify(token)
+    else:
+        principal = await (verifier or parts.verifier).verify(token)
     # The revoked tokens of a tenant are in its context.
     token_id = principal.token_id if Role.PLATFORM_ADMIN in principal.roles else None
     if token_id is not None and await parts.services.platform_revocations.contains(token_id):

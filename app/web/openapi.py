@@ -24,8 +24,8 @@ from app.errors import FieldError
 from app.web.layer import accepts_gzip
 from app.web.openapi_examples import REQUEST_ID, ExampleMaker
 from app.web.problems import MEDIA_TYPE, SCHEMA, problems, title_of
-from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
 from app.web.rendering import ETAG, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles, has_current
+from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
 
 ANYWHERE = (400, 408, 431, 500, 501)
 """Statuses that any request may get, before or around its handler."""

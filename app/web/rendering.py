@@ -30,7 +30,7 @@ IF_NONE_MATCH: Mapping[str, Any] = {
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body.",
+    "description": "ETags of answers that the caller has, separated by commas, or *; 304 if one still holds.",
 }
 """The parameter of reads with an ETag, as OpenAPI describes it."""
 LOCATION = _describe(

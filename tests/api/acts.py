@@ -177,6 +177,11 @@ async def _restore(scene: Scene) -> Sequence[str]:
     return []
 
 
+async def _create_key(scene: Scene) -> None:
+    answer = await scene.admin.post("/admin/keys", {"name": "to-revoke", "role": "reader"})
+    scene.ids["key_id"] = answer.json()["id"]
+
+
 async def _export(scene: Scene) -> Sequence[str]:
     async for _ in TenantExport(scene.stage.services.database).lines(scene.tenant_id, actor="ada"):
         pass
@@ -232,6 +237,8 @@ CHANGES = _by_name(
     _over_http("DELETE /knowledge/sources/{name}", "source.delete", prepare=_put_source),
     _over_http("PATCH /admin/settings", "settings.update", json={"fusion": "score"}),
     _over_http("POST /admin/revoked-tokens", "token.revoke", json={"token_id": "unheard-of"}),
+    _over_http("POST /admin/keys", "key.create", "id", json={"name": "import", "role": "reader"}),
+    _over_http("DELETE /admin/keys/{key_id}", "key.revoke", "key_id", prepare=_create_key),
     Act("POST /knowledge/feedback", "feedback.write", _give_feedback, _search),
     _over_http("POST /knowledge/saved-searches", "saved_search.write", "id", json=SEARCH),
     _over_http(f"DELETE {SAVED}", "saved_search.delete", "saved_search_id"),
@@ -258,6 +265,7 @@ READS = _by_name(
     _over_http("GET /admin/audit", "audit.read"),
     _over_http("GET /admin/feedback", "feedback.read"),
     _over_http("GET /admin/revoked-tokens", "token.list"),
+    _over_http("GET /admin/keys", "key.list"),
     _over_http("GET /admin/subscriptions", "subscription.list"),
     _over_http("GET /admin/quarantine", "quarantine.read"),
     _over_http("GET /admin/searches", "search.read"),

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import cast, get_args
 from uuid import UUID, uuid4
 
 import httpx
@@ -15,6 +15,7 @@ from app.auth.issuing import read_token_id
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.administration import NewRevocation, Tenant
+from app.contract.keys import KeyRole, NewKey
 from app.db.database import Database
 from app.db.session import PlatformSession, TenantSession
 from app.knowledge.audit import AuditTrail
@@ -42,6 +43,7 @@ async def ids(admin: Caller) -> dict[str, str]:
         "name": "shelf",
         "search_id": UNKNOWN,
         "erasure_id": UNKNOWN,
+        "key_id": UNKNOWN,
         "tenant_id": UNKNOWN,
     }
 
@@ -83,7 +85,7 @@ async def test_no_endpoint_accepts_a_token_that_is_forged_or_without_a_tenant(
 
 @pytest.mark.parametrize("endpoint", TABLE)
 async def test_an_endpoint_answers_each_role_as_in_the_table(
-    endpoint: str, http: httpx.AsyncClient, api_tenant: Tenant, ids: dict[str, str]
+    endpoint: str, http: httpx.AsyncClient, api_tenant: Tenant, api_services: Services, ids: dict[str, str]
 ) -> None:
     allowed, request, expected = TABLE[endpoint]
     method, path = endpoint.format(**ids).split(" ")
@@ -98,6 +100,9 @@ async def test_an_endpoint_answers_each_role_as_in_the_table(
     for role in set(Role) - allowed:
         caller = Caller(http, api_tenant.id, make_token(api_tenant.id, role))
         expect_problem(await caller.request(method, path, **request), 403)
+    for kind in set(get_args(KeyRole)) - allowed:
+        made = await api_services.keys.create(api_tenant.id, NewKey(name=kind, role=kind), actor="test")
+        expect_problem(await Caller(http, api_tenant.id, made.key).request(method, path, **request), 403)
     for role in sorted(allowed):
         caller = Caller(http, api_tenant.id, make_token(api_tenant.id, role))
         answer = await caller.request(method, path, **request)

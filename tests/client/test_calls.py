@@ -363,6 +363,18 @@ async def test_an_admin_revokes_a_token(call: ClientCaller) -> None:
     assert [one.token_id for one in await call("iterate_revoked_tokens")] == [token_id]
 
 
+async def test_an_admin_creates_and_revokes_a_key(call: ClientCaller, service: RunningService, live_kind: str) -> None:
+    made = await call("create_key", "import", role="reader", groups=["crew"])
+    with pytest.raises(Conflict):
+        await call("create_key", "import", role="reader")
+    by_key = make_client(live_kind, service.url, made.key)
+    assert (await by_key("list_entries")).items == []
+    assert [(one.name, one.groups) for one in await call("iterate_keys")] == [("import", ["crew"])]
+    assert await call("revoke_key", made.id) is None
+    with pytest.raises(Unauthenticated):
+        await by_key("list_entries")
+
+
 async def test_a_platform_admin_manages_tenants(service: RunningService, live_kind: str) -> None:
     call = make_client(live_kind, service.url, make_token(None, Role.PLATFORM_ADMIN))
     made = await call("create_tenant", "made-by-client", name="Made")

@@ -112,6 +112,11 @@ async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
             revoked = await other.post("/admin/revoked-tokens", {"token_id": token_id_of(own)})
             assert revoked.status_code == 200, revoked.text
             assert (await known.get("/admin/settings")).status_code == 401
+            key = (await caller.post("/admin/keys", {"name": f"key-{at}", "role": "reader"})).json()
+            by_key = Caller(caller.http, None, key["key"])
+            assert (await by_key.get("/knowledge/entries")).status_code == 200
+            assert (await other.delete(f"/admin/keys/{key['id']}")).status_code == 204
+            assert (await by_key.get("/knowledge/entries")).status_code == 401
 
         listed = {"method": "GET", "route": "/knowledge/entries"}
         for status, number in statuses.items():

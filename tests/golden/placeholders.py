@@ -14,6 +14,7 @@ OTHERS = (
     (re.compile(r'(rows\\?": ?\d+,\s*\\?"bytes\\?": ?)\d+'), r"\1<bytes>"),
     (re.compile(r'("progress": )0\.\d+'), r"\1<share>"),
     (re.compile(r"whsec_[\w+/=]+"), "<secret>"),
+    (re.compile(r"kb_[\w-]{64}"), "<key>"),
     (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
     (re.compile(r'(etag: "\d+-)[0-9a-f]{16}"'), r'\1<digest>"'),
     (re.compile(r"data [a-z]{8}\b"), "data <mark>"),

@@ -7,9 +7,10 @@ import inspect
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import UUID
 
 import httpx
 import pytest
@@ -23,6 +24,8 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.concurrency.limits import Pace
 from app.contract.administration import NewRevocation, NewTenant, Tenant
+from app.contract.keys import NewKey
+from app.db.rows import new_id
 from app.main import create_app
 from app.settings import Settings
 from app.web.occupancy import Occupancy
@@ -196,11 +199,27 @@ class Counting(Pace):
         await super().wait(key)
 
 
+Credential = Callable[[Services, UUID], Awaitable[tuple[str, Callable[[], Awaitable[object]]]]]
+"""Makes a reader's bearer token and what revokes it."""
+
+
+async def _by_token(services: Services, tenant_id: UUID) -> tuple[str, Callable[[], Awaitable[object]]]:
+    token = make_token(tenant_id, Role.READER)
+    revocation = NewRevocation(token_id=read_token_id(token))
+    return token, lambda: services.tenants.revoke(tenant_id, revocation, actor="test")
+
+
+async def _by_key(services: Services, tenant_id: UUID) -> tuple[str, Callable[[], Awaitable[object]]]:
+    made = await services.keys.create(tenant_id, NewKey(name=new_id().hex, role="reader"), actor="test")
+    return made.key, lambda: services.keys.revoke(tenant_id, made.id, actor="test")
+
+
+@pytest.mark.parametrize("make", [_by_token, _by_key])
 async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_for_turns(
-    settings: Settings, api_services: Services, verifier: TokenVerifier
+    settings: Settings, api_services: Services, verifier: TokenVerifier, make: Credential
 ) -> None:
-    tenant = await api_services.tenants.create(NewTenant("strangers"), actor="test")
-    revoked, valid = (make_token(tenant.id, Role.READER) for _ in range(2))
+    tenant = await api_services.tenants.create(NewTenant(f"t-{new_id().hex}"), actor="test")
+    (revoked, revoke), (valid, _) = [await make(api_services, tenant.id) for _ in range(2)]
     occupancy = Occupancy()
     occupancy.strangers = pace = Counting()
     async with (
@@ -215,7 +234,7 @@ async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_
 
         assert await read(None) == (401, 1)
         assert await read(revoked) == (200, 0)
-        await api_services.tenants.revoke(tenant.id, NewRevocation(token_id=read_token_id(revoked)), actor="test")
+        await revoke()
         assert await read(revoked) == (401, 1)
         assert await read(valid) == (200, 0)
         await api_services.tenants.delete(tenant.id, actor="test")

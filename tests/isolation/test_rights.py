@@ -54,6 +54,7 @@ ADMIN = CREATOR | {
         ALL,
     ),
     "searches": {"update"},
+    "api_keys": {"insert", "delete"},
 }
 WRITES = {Rights.READ: READER, Rights.WRITE: CREATOR, Rights.ADMINISTER: ADMIN}
 """What each role may write of the tables of a tenant."""

@@ -29,7 +29,7 @@ from app.console.session import (
 from app.console.visitor import end_everything
 from app.errors import Forbidden, Unauthenticated
 from app.hosts import is_loopback
-from app.web.access import Parts, authenticate
+from app.web.access import Parts, authenticate, identify
 from app.web.problems import is_head
 
 if TYPE_CHECKING:
@@ -68,10 +68,9 @@ async def show_sign_in(request: Request, next: str = HOME) -> Response:
 async def sign_in(request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = HOME) -> Response:
     """Store a valid token in a cookie until the browser closes."""
     token = "".join(token.split()).removeprefix("Bearer")
-    parts: Parts = request.app.state.parts
     page, refusal = PLATFORM, None
     try:
-        principal = await parts.verifier.verify(token)
+        principal = await identify(request, token)
         if not principal.has(Role.PLATFORM_ADMIN):
             await authenticate(request, Role.READER, token)
             page = local_page(next)

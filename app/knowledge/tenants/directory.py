@@ -3,6 +3,7 @@
 A change locks the tenant.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
@@ -259,6 +260,7 @@ def _model_of(row: db.OwnTenant) -> EmbeddingModel:
     return EmbeddingModel(row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold, row.centre)
 
 
+_TENANTS = "tenants"
 DELETION = timedelta(minutes=30)
 DELETION_TRIES = 10  # while other requests write to the tenant
 KEPT_SECONDS = 2.0
@@ -288,6 +290,8 @@ class TenantDirectory:
     def __post_init__(self) -> None:
         self._generations = Generations() if self.part is None else self.part.generations()
         self._known: dict[UUID, tuple[float, list[float], TenantContext]] = {}
+        self._ids: tuple[float, list[float], frozenset[UUID]] | None = None
+        self._reading_ids = asyncio.Lock()
         self.database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
@@ -322,6 +326,22 @@ class TenantDirectory:
             self._known.clear()
         self._known[tenant_id] = (self.clock() + KEPT_SECONDS, generation, context)
         return context
+
+    async def is_known(self, tenant_id: UUID) -> bool:
+        """Whether the tenant exists, or existed KEPT_SECONDS ago.
+
+        For ids that nothing vouches for: all unknown ones together cost one query in that time.
+        """
+        if tenant_id in self._known:
+            return True
+        async with self._reading_ids:
+            generation = self._generations.current(_TENANTS)
+            ids = self._ids
+            if ids is None or ids[0] <= self.clock() or ids[1] != generation:
+                async with self.database.platform_session() as session:
+                    found = frozenset(tenant.id for tenant in await db.list_tenants(session))
+                self._ids = ids = (self.clock() + KEPT_SECONDS, generation, found)
+        return tenant_id in ids[2]
 
     async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
         """Return the tenant's settings; with `reader`, record the read in the audit trail. Raises TenantNotFound."""
@@ -366,6 +386,7 @@ class TenantDirectory:
         except asyncpg.UniqueViolationError as error:
             await self.trail.refuse_on_platform(actor, "tenant.create")
             raise TenantExists(f"a tenant {slug!r} already exists") from error
+        self._generations.advance(_TENANTS)
         return await self.find(slug)
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:

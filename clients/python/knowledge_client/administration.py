@@ -5,7 +5,7 @@ The first need the role `tenant_admin`, the tenants `platform_admin`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Unpack
@@ -13,6 +13,9 @@ from typing import Any, Unpack
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id, NewModelChange
 from knowledge_client.models import (
+    ApiKey,
+    ApiKeyPage,
+    ApiKeyWithSecret,
     AuditPage,
     AuditRecord,
     FeedbackReport,
@@ -31,6 +34,7 @@ from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
 
 SETTINGS = "/admin/settings"
+KEYS = "/admin/keys"
 REEMBED = "/admin/reembed"
 TENANTS = "/admin/tenants"
 
@@ -86,6 +90,31 @@ def list_revoked_tokens(*, limit: int | None = None, cursor: str | None = None) 
 def iterate_revoked_tokens(*, limit: int | None = None) -> Pages[RevokedToken]:
     """All revoked tokens that have not expired, newest first, fetched in pages of `limit`."""
     return follow(partial(list_revoked_tokens, limit=limit))
+
+
+def create_key(
+    name: str, *, role: str, groups: Sequence[str] = (), expires_at: datetime | None = None
+) -> Exchange[ApiKeyWithSecret]:
+    """Create an API key; only this answer has it. Raises Conflict for a name in use; it is sent once."""
+    body: dict[str, Any] = {"name": name, "role": role, "groups": list(groups)}
+    if expires_at is not None:
+        body["expires_at"] = expires_at
+    return ask(Request("POST", KEYS, json=body, repeatable=False), ApiKeyWithSecret)
+
+
+def list_keys(*, limit: int | None = None, cursor: str | None = None) -> Exchange[ApiKeyPage]:
+    """A page of 1 to 200 API keys (50 by default) with their last use, newest first."""
+    return get(KEYS, ApiKeyPage, {"limit": limit, "cursor": cursor})
+
+
+def iterate_keys(*, limit: int | None = None) -> Pages[ApiKey]:
+    """All API keys, newest first, fetched in pages of `limit`."""
+    return follow(partial(list_keys, limit=limit))
+
+
+def revoke_key(key_id: Id) -> Exchange[None]:
+    """Refuse an API key from now on. Raises NotFound."""
+    yield Request("DELETE", path_of("keys", key_id, root="/admin"))
 
 
 def start_model_change(**wanted: Unpack[NewModelChange]) -> Exchange[ModelChange]:

@@ -882,6 +882,26 @@ class Statistics(Answer):
     """`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."""
 
 
+class ApiKey(Answer):
+    """A key, without its secret."""
+
+    id: UUID
+    name: str
+    role: str
+    groups: list[str]
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """When a call used the key; recorded once a minute. Null: never."""
+
+
+class ApiKeyWithSecret(ApiKey):
+    """A new key with its secret."""
+
+    key: str
+    """The bearer token. Only this answer has it: the service stores a hash."""
+
+
 class ModelQuality(Answer):
     """The quality of both models on queries with feedback, as nDCG@10."""
 
@@ -1274,6 +1294,13 @@ class RevokedTokenPage(Answer):
     next_cursor: str | None = None
 
 
+class ApiKeyPage(Answer):
+    """A page of a list; without `next_cursor` it is the last one."""
+
+    items: list[ApiKey]
+    next_cursor: str | None = None
+
+
 class TenantPage(Answer):
     """A page of a list; without `next_cursor` it is the last one."""
 
@@ -1284,6 +1311,9 @@ class TenantPage(Answer):
 __all__ = [
     "AcceptedManifest",
     "Adaptation",
+    "ApiKey",
+    "ApiKeyPage",
+    "ApiKeyWithSecret",
     "Asset",
     "AssetPage",
     "AuditPage",

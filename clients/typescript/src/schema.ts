@@ -845,6 +845,52 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Keys
+         * @description List the API keys of the tenant, newest first, with their last use. Expired keys are listed until they are
+         *     revoked.
+         */
+        get: operations["list_keys"];
+        put?: never;
+        /**
+         * Create Key
+         * @description Create an API key, a bearer token for a program. Only this answer has the key: the service stores a hash. Where
+         *     not all readers may read everything, send X-KB-Access: all, since the key reads what its groups may.
+         */
+        post: operations["create_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/keys/{key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke Key
+         * @description Revoke an API key. Every process of the service refuses it at once.
+         */
+        delete: operations["revoke_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/knowledge/access": {
         parameters: {
             query?: never;
@@ -1483,6 +1529,76 @@ export interface components {
             receipts?: number | null;
             /** Embedding Tokens Per Day */
             embedding_tokens_per_day?: number | null;
+        };
+        /**
+         * ApiKey
+         * @description A key, without its secret.
+         */
+        ApiKey: {
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "reader" | "creator" | "tenant_admin";
+            /** Groups */
+            groups: string[];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /**
+             * Last Used At
+             * @description When a call used the key; recorded once a minute. Null: never.
+             */
+            last_used_at: string | null;
+        };
+        /**
+         * ApiKeyWithSecret
+         * @description A new key with its secret.
+         */
+        ApiKeyWithSecret: {
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "reader" | "creator" | "tenant_admin";
+            /** Groups */
+            groups: string[];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /**
+             * Last Used At
+             * @description When a call used the key; recorded once a minute. Null: never.
+             */
+            last_used_at: string | null;
+            /**
+             * Key
+             * @description The bearer token. Only this answer has it: the service stores a hash.
+             * @example kb_AZnFonse1z-KQWwPXi2bF3jZkP0n2m8v6c1t5q9w7e4r3y2u1i0o9p8a7s6d5f4g
+             */
+            key: string;
         };
         /**
          * Asset
@@ -3242,6 +3358,36 @@ export interface components {
             relevant: boolean;
         };
         /**
+         * NewKey
+         * @description A key to create.
+         * @example {
+         *       "name": "nightly-import",
+         *       "role": "creator"
+         *     }
+         */
+        NewKey: {
+            /**
+             * Name
+             * @description Unique in the tenant. The key acts as `key:NAME`, which audit trail, receipts and lists of readers show.
+             */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "reader" | "creator" | "tenant_admin";
+            /**
+             * Groups
+             * @description Groups of the key, as those of a token.
+             */
+            groups?: string[];
+            /**
+             * Expires At
+             * @description When the key expires; null: never.
+             */
+            expires_at?: string | null;
+        };
+        /**
          * NewModelChange
          * @description The new embedding model. Omitted fields are taken from the only registered model that matches. The model in use
          *     means: rebuild its vectors.
@@ -3419,6 +3565,16 @@ export interface components {
             owner: string;
             /** Name */
             name: string;
+        };
+        /**
+         * ApiKeyList
+         * @description A page of a list, and the cursor of the next one; null: this is the last page.
+         */
+        ApiKeyList: {
+            /** Items */
+            items: components["schemas"]["ApiKey"][];
+            /** Next Cursor */
+            next_cursor: string | null;
         };
         /**
          * AssetList
@@ -3654,7 +3810,7 @@ export interface components {
              * @example /problems/invalid-input
              * @enum {string}
              */
-            type: "/problems/malformed-request" | "/problems/unauthenticated" | "/problems/forbidden" | "/problems/not-a-writer" | "/problems/quarantined" | "/problems/no-such-path" | "/problems/entry-not-found" | "/problems/asset-not-found" | "/problems/saved-search-not-found" | "/problems/subscription-not-found" | "/problems/source-not-found" | "/problems/tenant-not-found" | "/problems/model-change-not-found" | "/problems/search-not-found" | "/problems/erasure-not-found" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/entry-exists" | "/problems/asset-exists" | "/problems/part-of-asset" | "/problems/concurrent-writes" | "/problems/source-taken" | "/problems/run-superseded" | "/problems/item-changed" | "/problems/too-many-deletions" | "/problems/text-not-ready" | "/problems/not-failed" | "/problems/tenant-exists" | "/problems/maximum-reached" | "/problems/model-change-conflict" | "/problems/conflict" | "/problems/cursor-expired" | "/problems/stale-etag" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid-input" | "/problems/unreadable-document" | "/problems/limit-reached" | "/problems/headers-too-long" | "/problems/unexpected-error" | "/problems/unknown-transfer-coding" | "/problems/shutting-down" | "/problems/database-unavailable" | "/problems/embedding-quota-used" | "/problems/embedding-unavailable";
+            type: "/problems/malformed-request" | "/problems/unauthenticated" | "/problems/forbidden" | "/problems/not-a-writer" | "/problems/quarantined" | "/problems/no-such-path" | "/problems/entry-not-found" | "/problems/asset-not-found" | "/problems/saved-search-not-found" | "/problems/subscription-not-found" | "/problems/source-not-found" | "/problems/tenant-not-found" | "/problems/model-change-not-found" | "/problems/search-not-found" | "/problems/key-not-found" | "/problems/erasure-not-found" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/entry-exists" | "/problems/asset-exists" | "/problems/part-of-asset" | "/problems/concurrent-writes" | "/problems/source-taken" | "/problems/run-superseded" | "/problems/item-changed" | "/problems/too-many-deletions" | "/problems/text-not-ready" | "/problems/not-failed" | "/problems/tenant-exists" | "/problems/key-exists" | "/problems/maximum-reached" | "/problems/model-change-conflict" | "/problems/conflict" | "/problems/cursor-expired" | "/problems/stale-etag" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid-input" | "/problems/unreadable-document" | "/problems/limit-reached" | "/problems/headers-too-long" | "/problems/unexpected-error" | "/problems/unknown-transfer-coding" | "/problems/shutting-down" | "/problems/database-unavailable" | "/problems/embedding-quota-used" | "/problems/embedding-unavailable";
             /**
              * Title
              * @example Unprocessable Content
@@ -4339,7 +4495,7 @@ export interface components {
              * @example /problems/invalid-input
              * @enum {string}
              */
-            type: "/problems/malformed-request" | "/problems/unauthenticated" | "/problems/forbidden" | "/problems/not-a-writer" | "/problems/quarantined" | "/problems/no-such-path" | "/problems/entry-not-found" | "/problems/asset-not-found" | "/problems/saved-search-not-found" | "/problems/subscription-not-found" | "/problems/source-not-found" | "/problems/tenant-not-found" | "/problems/model-change-not-found" | "/problems/search-not-found" | "/problems/erasure-not-found" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/entry-exists" | "/problems/asset-exists" | "/problems/part-of-asset" | "/problems/concurrent-writes" | "/problems/source-taken" | "/problems/run-superseded" | "/problems/item-changed" | "/problems/too-many-deletions" | "/problems/text-not-ready" | "/problems/not-failed" | "/problems/tenant-exists" | "/problems/maximum-reached" | "/problems/model-change-conflict" | "/problems/conflict" | "/problems/cursor-expired" | "/problems/stale-etag" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid-input" | "/problems/unreadable-document" | "/problems/limit-reached" | "/problems/headers-too-long" | "/problems/unexpected-error" | "/problems/unknown-transfer-coding" | "/problems/shutting-down" | "/problems/database-unavailable" | "/problems/embedding-quota-used" | "/problems/embedding-unavailable";
+            type: "/problems/malformed-request" | "/problems/unauthenticated" | "/problems/forbidden" | "/problems/not-a-writer" | "/problems/quarantined" | "/problems/no-such-path" | "/problems/entry-not-found" | "/problems/asset-not-found" | "/problems/saved-search-not-found" | "/problems/subscription-not-found" | "/problems/source-not-found" | "/problems/tenant-not-found" | "/problems/model-change-not-found" | "/problems/search-not-found" | "/problems/key-not-found" | "/problems/erasure-not-found" | "/problems/not-found" | "/problems/method-not-allowed" | "/problems/too-slow" | "/problems/entry-exists" | "/problems/asset-exists" | "/problems/part-of-asset" | "/problems/concurrent-writes" | "/problems/source-taken" | "/problems/run-superseded" | "/problems/item-changed" | "/problems/too-many-deletions" | "/problems/text-not-ready" | "/problems/not-failed" | "/problems/tenant-exists" | "/problems/key-exists" | "/problems/maximum-reached" | "/problems/model-change-conflict" | "/problems/conflict" | "/problems/cursor-expired" | "/problems/stale-etag" | "/problems/too-large" | "/problems/unsupported-media-type" | "/problems/invalid-input" | "/problems/unreadable-document" | "/problems/limit-reached" | "/problems/headers-too-long" | "/problems/unexpected-error" | "/problems/unknown-transfer-coding" | "/problems/shutting-down" | "/problems/database-unavailable" | "/problems/embedding-quota-used" | "/problems/embedding-unavailable";
             /**
              * Title
              * @example Unprocessable Content
@@ -6042,7 +6198,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                /** @description ETags of answers that the caller has, separated by commas, or *; 304 if one still holds. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -6616,7 +6772,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                /** @description ETags of answers that the caller has, separated by commas, or *; 304 if one still holds. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -6821,7 +6977,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                /** @description ETags of answers that the caller has, separated by commas, or *; 304 if one still holds. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -8088,7 +8244,7 @@ export interface operations {
             header?: {
                 /** @description `all`: see and change the whole tenant. The audit trail records it. */
                 "X-KB-Access"?: "all";
-                /** @description ETags of answers that the caller has, separated by commas, or *. If one still holds: 304, without a body. */
+                /** @description ETags of answers that the caller has, separated by commas, or *; 304 if one still holds. */
                 "If-None-Match"?: string;
             };
             path?: never;
@@ -8274,7 +8430,7 @@ export interface operations {
                 /** @description Only of this `sub`. */
                 actor?: string | null;
                 /** @description Only of this action. */
-                action?: ("access" | "access.all" | "access.read" | "asset.delete" | "asset.retry" | "asset.update" | "asset.upload" | "audit.read" | "entry.delete" | "entry.purge" | "entry.update" | "entry.write" | "erasure.create" | "erasure.read" | "feedback.read" | "feedback.write" | "model.drop" | "model.pace" | "model.read" | "model.reembed" | "model.switch" | "quarantine.read" | "quarantine.release" | "saved_search.delete" | "saved_search.write" | "search.read" | "settings.read" | "settings.tune" | "settings.update" | "source.delete" | "source.write" | "stats.read" | "subscription.confirm" | "subscription.delete" | "subscription.list" | "subscription.write" | "tenant.export" | "tenant.import" | "token.list" | "token.revoke") | null;
+                action?: ("access" | "access.all" | "access.read" | "asset.delete" | "asset.retry" | "asset.update" | "asset.upload" | "audit.read" | "entry.delete" | "entry.purge" | "entry.update" | "entry.write" | "erasure.create" | "erasure.read" | "feedback.read" | "feedback.write" | "key.create" | "key.list" | "key.revoke" | "model.drop" | "model.pace" | "model.read" | "model.reembed" | "model.switch" | "quarantine.read" | "quarantine.release" | "saved_search.delete" | "saved_search.write" | "search.read" | "settings.read" | "settings.tune" | "settings.update" | "source.delete" | "source.write" | "stats.read" | "subscription.confirm" | "subscription.delete" | "subscription.list" | "subscription.write" | "tenant.export" | "tenant.import" | "token.list" | "token.revoke") | null;
                 /** @description Only with this outcome. */
                 outcome?: ("done" | "refused") | null;
                 /** @description Only at this time or later; with a time zone. */
@@ -8654,6 +8810,121 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["RevokedToken"];
                 };
+            };
+        };
+    };
+    list_keys: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: {
+                /** @description `all`: see and change the whole tenant. The audit trail records it. */
+                "X-KB-Access"?: "all";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
+                     *           "name": "Acme",
+                     *           "role": "reader",
+                     *           "groups": [
+                     *             "text"
+                     *           ],
+                     *           "created_at": "2026-01-15T09:30:00Z",
+                     *           "expires_at": null,
+                     *           "last_used_at": "2026-01-15T09:30:00Z"
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKeyList"];
+                };
+            };
+        };
+    };
+    create_key: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `all`: see and change the whole tenant. The audit trail records it. */
+                "X-KB-Access"?: "all";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "nightly-import",
+                 *       "role": "creator"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
+                     *       "name": "Acme",
+                     *       "role": "reader",
+                     *       "groups": [
+                     *         "text"
+                     *       ],
+                     *       "created_at": "2026-01-15T09:30:00Z",
+                     *       "expires_at": null,
+                     *       "last_used_at": "2026-01-15T09:30:00Z",
+                     *       "key": "kb_AZnFonse1z-KQWwPXi2bF3jZkP0n2m8v6c1t5q9w7e4r3y2u1i0o9p8a7s6d5f4g"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKeyWithSecret"];
+                };
+            };
+        };
+    };
+    revoke_key: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `all`: see and change the whole tenant. The audit trail records it. */
+                "X-KB-Access"?: "all";
+            };
+            path: {
+                /** @example 0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17 */
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

@@ -174,7 +174,7 @@ CLOSED_ROWS = {
 OPEN = {
     *("lexeme_statistics", "tag_statistics", "vector_statistics", "asset_statistics", "embedding_usage"),
     *("saved_searches", "subscriptions", "jobs", "model_changes", "kept_versions", "released_texts"),
-    *("permissions", "revoked_tokens"),
+    *("permissions", "revoked_tokens", "api_keys"),
 }
 """Tables without such a policy; the page Permissions says why."""
 

@@ -81,6 +81,7 @@ EXEMPT = {
     "asset_statistics": "the number of bytes of all files, which the removal lowers",
     "embedding_usage": "numbers of tokens by day",
     "model_changes": "numbers and the state of a model change",
+    "api_keys": "names and hashes of keys of programs; an admin revokes them",
     "revoked_tokens": "ids of tokens (jti), which name no subject",
     "kept_versions": "a time",
     "permissions": "a time",

@@ -46,6 +46,7 @@ BOUNDED_OTHERWISE = {
     "entry_changes": "one row an entry",
     "former_embeddings": "vectors of former_entries",
     "kept_versions": "one row",
+    "api_keys": "100 rows",
     "jobs": "one row a kind and subject",
     "lexeme_statistics": "words of entries",
     "model_changes": "one row",
