@@ -373,6 +373,7 @@ async def test_an_admin_creates_and_revokes_a_key(call: ClientCaller, service: R
     assert await call("revoke_key", made.id) is None
     with pytest.raises(Unauthenticated):
         await by_key("list_entries")
+    await by_key.close()
 
 
 async def test_a_platform_admin_manages_tenants(service: RunningService, live_kind: str) -> None:

@@ -78,7 +78,10 @@ async def test_another_tenants_ids_are_answered_like_unknown_ones(
     theirs = await fill(admin, "bluebird", work)
     await fill(stranger, "sparrow", work)
     browser = sign_in(stranger)
-    foreign_ids = {**theirs.ids, "name": "shelf-bluebird"}
+    key = (
+        await admin.post("/admin/keys", {"name": "bluebird", "role": "reader"}, headers={"X-KB-Access": "all"})
+    ).json()
+    foreign_ids = {**theirs.ids, "name": "shelf-bluebird", "key_id": key["id"]}
 
     async def ask(page: str, ids: dict[str, str], **query: str) -> tuple[Any, ...]:
         method, path = path_of(page, ids)
