@@ -3380,7 +3380,7 @@ export interface components {
              * Groups
              * @description Groups of the key, as those of a token.
              */
-            groups?: string[];
+            groups?: string[] | null;
             /**
              * Expires At
              * @description When the key expires; null: never.
