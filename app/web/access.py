@@ -223,7 +223,8 @@ async def identify(request: Request, token: str | None = None, verifier: TokenVe
     if token is None:
         token = bearer_token(request.headers.get("authorization"))
     if is_key(token):
-        principal = await parts.services.keys.verify(token)
+        grant = await parts.services.keys.verify(token)
+        principal = Principal(grant.subject, grant.tenant_id, frozenset({Role(grant.role)}), groups=tuple(grant.groups))
     else:
         principal = await (verifier or parts.verifier).verify(token)
     # The revoked tokens of a tenant are in its context.

@@ -237,7 +237,7 @@ async def test_a_key_of_a_deleted_tenant_is_refused(http: httpx.AsyncClient, api
     expect_problem(await caller.get("/knowledge/entries"), 401)
 
 
-async def test_a_key_is_accepted_whoever_issues_the_tokens(
+async def test_a_key_is_accepted_with_tokens_of_any_issuer(
     settings: Settings, api_services: Services, admin: Caller
 ) -> None:
     made = await make_key(admin, role=Role.READER)

@@ -13,18 +13,17 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from app.auth.principal import Principal, Role
 from app.concurrency.background import start_background
 from app.concurrency.part import Generations, Part
 from app.contract.fields import Page
-from app.contract.keys import MAX_KEYS, ApiKey, ApiKeyWithSecret, NewKey
+from app.contract.keys import MAX_KEYS, ApiKey, ApiKeyWithSecret, KeyRole, NewKey
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as
 from app.db.queries import audit
@@ -66,6 +65,16 @@ def _make_key(tenant_id: UUID) -> str:
 
 def _digest(key: str) -> bytes:
     return sha256(key.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGrant:
+    """Whom a valid key acts as, where, and with which role and groups."""
+
+    subject: str
+    tenant_id: UUID
+    role: KeyRole
+    groups: Sequence[str]
 
 
 class ApiKeys:
@@ -133,8 +142,8 @@ class ApiKeys:
             await audit.write_audit(session, actor, "key.revoke", [key_id], {"name": name})
         self._forget(tenant_id)
 
-    async def verify(self, key: str) -> Principal:
-        """The principal of a key, `key:NAME`. Raises Unauthenticated with the same text for all that are not valid.
+    async def verify(self, key: str) -> KeyGrant:
+        """Find what a key grants. Raises Unauthenticated with the same text for all that are not valid.
 
         Guesses cost little: those for tenants that do not exist share one query in KEPT_SECONDS, and so do those for
         each tenant. A key is found by its digest, about which the time of a lookup tells nothing that helps a guess.
@@ -148,7 +157,7 @@ class ApiKeys:
         if found.expires_at is not None and found.expires_at <= datetime.now(UTC):
             raise Unauthenticated("the key has expired")
         self._note(tenant_id, found.id)
-        return Principal(f"key:{found.name}", tenant_id, frozenset({Role(found.role)}), groups=tuple(found.groups))
+        return KeyGrant(f"key:{found.name}", tenant_id, found.role, found.groups)
 
     async def _keys_of(self, tenant_id: UUID) -> Mapping[bytes, db.KnownKey]:
         if (found := self._find_known(tenant_id)) is not None:
