@@ -69,7 +69,7 @@ def _digest(key: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class KeyGrant:
-    """Whom a valid key acts as, where, and with which role and groups."""
+    """What a valid key grants: a subject in a tenant, with a role and groups."""
 
     subject: str
     tenant_id: UUID
