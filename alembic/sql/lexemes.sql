@@ -43,12 +43,13 @@ grant execute on function paired_text(text) to kb_reader;
 -- „word“ and it’s, or next to a no-break space, would include it and not be found without it. Symbols of Latin-1,
 -- general punctuation (except joiners inside words), currencies, arrows to geometric shapes, supplemental punctuation,
 -- and the punctuation of East Asian scripts become spaces. Letters, digits, fractions and pictures stay. Punctuation
--- inside words becomes spaces too, so that the parts of "vercel.json" or "KNOW-004" are found.
+-- inside words becomes spaces too, so that the parts of "vercel.json" or "KNOW-004" are found, and so do angle brackets:
+-- the parser takes Option<Plan> and <pod-name> for tags, and drops their words.
 create or replace function spaced_text(content text) returns text
 language sql immutable parallel safe
 return case when octet_length(content) = length(content)
-            then pg_catalog.regexp_replace(content, '[/_.:@#-]', ' ', 'g')
-            else pg_catalog.regexp_replace(paired_text(content), '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\u30a0\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#-]', ' ', 'g') end;
+            then pg_catalog.regexp_replace(content, '[/_.:@#<>-]', ' ', 'g')
+            else pg_catalog.regexp_replace(paired_text(content), '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\u30a0\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#<>-]', ' ', 'g') end;
 revoke all on function spaced_text(text) from public;
 grant execute on function spaced_text(text) to kb_reader;
 comment on function spaced_text(text) is 'A text with spaces in place of the characters that separate words';

@@ -26,7 +26,8 @@ select sum(gin_clean_pending_list(inhrelid)) from pg_inherits where inhparent = 
 EARLIER_SEPARATORS = r"""
 translate(regexp_replace(t, '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b'
   '\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe1f'
-  '\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd]', ' ', 'g'), '/-_.:@#', '       ')"""
+  '\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd]', ' ', 'g'),
+  '/-_.:@#<>', '         ')"""
 
 
 async def test_no_word_is_pending_in_the_index_after_a_write(
@@ -49,6 +50,23 @@ async def test_no_word_is_pending_in_the_index_after_a_write(
         await superuser.execute("alter table entries disable trigger words_inserted")
         await services.entries.create(tenant.id, EntryDraft(content="The quay is wet."))
         assert await superuser.fetchval(WAITING) > 0, "what the trigger is for"
+
+
+async def test_words_in_angle_brackets_are_found(services: Services, tenant: Tenant) -> None:
+    texts = {
+        "TariffPlan": "fn plan() -> Option<TariffPlan>",
+        "Sidebar": "render <Sidebar collapsed> first",
+        "pod name": "kubectl logs <pod-name>",
+        "dateTime": "the type <xs:dateTime/> of the schema",
+        "kestrelitem": "List<Map<String, Kestrelitem>> items",
+        "callback": "<a href='x' onclick=callback()>",
+    }
+    written = await write(services, tenant, *texts.values())
+    for query, entry_id in zip(texts, written, strict=True):
+        result = await services.search.search(tenant.id, SearchQuery(query, mode="keyword"))
+        assert [hit.id for hit in result] == [entry_id], query
+        assert result[0].matched_terms, query
+        assert result[0].keyword_score is not None
 
 
 async def test_word_separators_are_unchanged(superuser_dsn: str) -> None:
