@@ -58,6 +58,9 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "completion_weight": 1.0,
         "compound_words": [],
         "compound_weight": 1.0,
+        "synonym_terms": [],
+        "synonyms": [],
+        "synonym_weight": 1.0,
         "compound_limit": 4,
     }
 

@@ -12,7 +12,9 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     """The services that were prepared for the race."""
 
     async def search(question: Question) -> int:
-        result = await race.services.search.search(race.dataset.tenant_id, SearchQuery(query=question.text))
+        result = await race.services.search.search(
+            race.dataset.tenant_id, SearchQuery(query=question.text, duplicates="show")
+        )
         return len(result)
 
     yield Contender("service in process", search)

@@ -38,7 +38,7 @@ async def search_all(caller: Caller, **query: Any) -> list[list[str]]:
     pages: list[list[str]] = []
     cursor = None
     while True:
-        body = {"query": "harbour", "mode": "keyword", "limit": 50, **query, "cursor": cursor}
+        body = {"query": "harbour", "mode": "keyword", "limit": 50, "duplicates": "show", **query, "cursor": cursor}
         answer = await caller.post("/knowledge/search", {k: v for k, v in body.items() if v is not None})
         assert answer.status_code == 200, answer.text
         found = answer.json()
@@ -63,7 +63,7 @@ async def test_a_page_within_the_bounds_has_its_limit(filled: Caller) -> None:
 
 
 async def test_a_deleted_hit_does_not_end_a_page(filled: Caller) -> None:
-    body = {"query": "harbour", "mode": "keyword", "limit": 2}
+    body = {"query": "harbour", "mode": "keyword", "limit": 2, "duplicates": "show"}
     first = (await filled.post("/knowledge/search", body)).json()
     second = await filled.post("/knowledge/search", {**body, "cursor": first["metadata"]["next_cursor"]})
     assert (await filled.delete(f"/knowledge/entries/{second.json()['results'][1]['id']}")).status_code == 204
@@ -127,7 +127,7 @@ async def test_a_page_of_the_audit_trail_ends_early(admin: Caller, api_services:
 
 
 async def test_the_results_of_a_batch_are_bounded_together(filled: Caller) -> None:
-    search = {"query": "harbour", "mode": "keyword", "limit": 50}
+    search = {"query": "harbour", "mode": "keyword", "limit": 50, "duplicates": "show"}
     small = {"query": "nothing like it", "mode": "keyword"}
     answer = await filled.post("/knowledge/search/batch", {"searches": [search] * 12 + [small]})
     assert answer.status_code == 200

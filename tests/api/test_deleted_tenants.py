@@ -66,6 +66,7 @@ async def deleted(admin: Caller, api_services: Services, api_database: TestDatab
         "search_id": found["metadata"]["search_id"],
         "tenant_id": str(uuid4()),
         "erasure_id": str(uuid4()),
+        "key_id": str(uuid4()),
         "name": "shelf",
     }
     await api_services.journal.flush()

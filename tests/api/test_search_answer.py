@@ -221,7 +221,10 @@ async def test_each_leg_explains_why_it_missed_an_entry(admin: Caller, provider:
     assert "unavailable" in answer["reasons"][0]["detail"]
 
 
-async def test_an_entry_displaced_by_nearer_ones_has_its_similarity(admin: Caller, provider: FailingProvider) -> None:
+async def test_an_entry_displaced_by_nearer_ones_has_its_similarity(
+    admin: Caller, provider: FailingProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.knowledge.search.plan.POOL", 30)
     provider.vectors["harbour"] = provider.direction(1.0)
     provider.vectors["The far pier"] = provider.direction(1.0, 1.0)
     entry = await admin.add("The far pier")
@@ -248,8 +251,9 @@ async def test_an_entry_with_a_part_of_an_identifier_is_explained(admin: Caller)
 
 
 async def test_a_misspelt_word_counts_as_its_correction(admin: Caller) -> None:
-    for n in range(31):
-        await admin.add("harbour " * (32 - n))
+    for start in range(0, 160, 40):
+        entries = [{"content": "harbour " * (162 - start - n)} for n in range(40)]
+        await admin.post("/knowledge/entries/bulk", {"entries": entries})
     last = await admin.add("The harbour opens at six in the morning, all year round")
     answer = await ask(admin, last["id"], query="harbuour", mode="keyword", limit=1)
     assert "shares words with the query" in answer["reasons"][1]["detail"]

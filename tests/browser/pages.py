@@ -97,6 +97,7 @@ def tenant_pages(stock: Stock) -> dict[str, str]:
         "saved-search-delete": f"/console/saved-searches/{stock.saved_search_id}/delete",
         "health": "/console/health",
         "settings": "/console/settings",
+        "keys": "/console/keys",
         "model": "/console/model",
         "usage": "/console/usage",
         "feedback": "/console/feedback",

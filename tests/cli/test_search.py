@@ -137,7 +137,7 @@ def test_search_prints_facets_over_all_matches_and_passages_of_a_file(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     part = "A mooring of the quay is described here. " + "This sentence only makes the part longer. " * 45
-    (tmp_path / "moorings.md").write_text("\n\n".join(f"## Part {n}\n\n{part}" for n in range(7)), "utf-8")
+    (tmp_path / "moorings.md").write_text("\n\n".join(f"## Part {n}\n\n{n}: {part}" for n in "abcdefg"), "utf-8")
     knowledge.succeed("ingest", str(tmp_path / "moorings.md"), "-t", tenant)
     command = ("search", "mooring", "-t", tenant, "--mode", "keyword", "--group-by", "asset")
     lines = knowledge.succeed(*command, "--facet", "source", "--facet", "metadata.page").out.splitlines()

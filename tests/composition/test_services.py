@@ -125,7 +125,10 @@ def test_there_is_no_reranker_by_default() -> None:
     [
         ({"KB_RERANKER_URL": "hidden"}, "KB_RERANKER_URL: must be"),
         ({"KB_RERANKER_URL": "http://user:hidden@127.0.0.1/rerank"}, "KB_RERANKER_URL: must be"),
-        ({"KB_RERANKER_URL": URL, "KB_RERANKER_API": "hidden"}, "KB_RERANKER_API: must be cohere, jina, vllm or tei"),
+        (
+            {"KB_RERANKER_URL": URL, "KB_RERANKER_API": "hidden"},
+            "KB_RERANKER_API: must be cohere, jina, vllm, tei or fastembed",
+        ),
         ({"KB_RERANKER_URL": URL, "KB_RERANKER_CANDIDATES": "1"}, "KB_RERANKER_CANDIDATES: must be an integer"),
         ({"KB_RERANKER_URL": URL, "KB_RERANKER_TIMEOUT": "0"}, "KB_RERANKER_TIMEOUT: must be a number"),
         ({"KB_RERANKER_MODEL": "hidden"}, "KB_RERANKER_MODEL: has no effect without KB_RERANKER_URL"),

@@ -53,6 +53,7 @@ CALLS: Mapping[Spot, tuple[tuple[str, ...], ...]] = {
         ("access", "set", "group:harbour", "--id", ENTRY),
         ("access", "set", "group:harbour", "--id", ASSET),
     ),
+    (("key", "revoke"), "key_id"): (("key", "revoke", ENTRY),),
     (("quarantine", "release"), "ids"): (("quarantine", "release", ENTRY), ("quarantine", "release", "--asset", ASSET)),
 }
 """The calls of each command for each of its parameters that takes an id."""
@@ -67,7 +68,7 @@ CASES = [
 ]
 """Each call as text and as JSON; `--text` is not allowed with `--json`."""
 
-DESTRUCTIVE = ("access", "delete", "erase", "quarantine")
+DESTRUCTIVE = ("access", "delete", "erase", "key", "quarantine")
 """Commands that are not run with an id of their own tenant: later tests need what they remove."""
 
 TIMES = re.compile(r'("(?:query_time|waiting)_ms": ?)\d+')

@@ -39,7 +39,7 @@ LABELS: Mapping[str, str] = {
     "limit": "requests_per_minute|concurrent_searches|concurrent_requests|body_bytes|answer_bytes|entries|bytes"
     "|saved_searches|subscriptions",
     "server": "replica|primary|failed",
-    "provider": "local|openai|gemini|mock|reranker",
+    "provider": "local|openai|gemini|fastembed|mock|reranker",
     "operation": "query|documents|rerank",
     "result": "hit|miss",
     "kind": "|".join((*KINDS, *OUTWARD_KINDS)),

@@ -179,7 +179,7 @@ async def filled(admin: Caller) -> Caller:
 
 async def send(caller: Caller, method: str, path: str, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
     """The body as it was sent, and the headers."""
-    json = {"query": "harbour"} if method == "POST" else None
+    json = {"query": "harbour", "duplicates": "show"} if method == "POST" else None
     request = caller.http.build_request(
         method, path, json=json, headers={"Authorization": f"Bearer {caller.token}", **headers}
     )

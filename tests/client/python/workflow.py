@@ -15,7 +15,7 @@ from knowledge_generated.models import (
     EntryPatch,
     NewAsset,
     NewEntry,
-    NewEntryEntryType,
+    NewEntryEntryTypeType0,
     Problem,
     SearchRequest,
     SearchResponse,
@@ -29,7 +29,7 @@ decision = create_entry.sync(
     body=NewEntry(
         content="Ships may enter the harbour from six.",
         external_id="H1",
-        entry_type=NewEntryEntryType.DECISION,
+        entry_type=NewEntryEntryTypeType0.DECISION,
         confidence=0.5,
         is_verified=True,
         tags=["port"],

@@ -247,7 +247,7 @@ async def find(services: Services, tenant: Tenant, **wanted: Any) -> list[UUID |
     texts = sorted({embedding_text(chunk.title, chunk.content) for chunk in chunks})
     vectors = await FailingProvider(MODEL).embed_documents(texts) if texts else []
     query = SearchQuery(
-        **{"query": "boats at the pier", "limit": 50, "similarity_threshold": 0.0, **wanted},
+        **{"query": "boats at the pier", "limit": 50, "similarity_threshold": 0.0, "duplicates": "show", **wanted},
         query_embedding=[float(sum(column)) for column in zip(*vectors, strict=True)] if vectors else None,
     )
     return [hit.asset_id for hit in (await services.search.search(tenant.id, query)).results]

@@ -100,6 +100,8 @@ SETTINGS: dict[str, list[Any]] = {
     "keep_versions_days": [0, 3_650],
     "suspicious_content": ["keep", "flag", "quarantine", None],
     "auto_tune": [True, False],
+    "synonyms": [[], ["laptop, notebook", "pc => laptop"]],
+    "recent_half_life_days": [0.1, 36_500],
     "adaptive_weights": [True, False],
     "rerank": [True, False, None],
     "tuned": [TUNED],

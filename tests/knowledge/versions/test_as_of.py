@@ -338,6 +338,7 @@ async def test_the_nearest_of_the_checked_versions_are_exact(
 ) -> None:
     """All vectors are compared, and the nearest versions pass: no other can be nearer."""
     monkeypatch.setattr(vectors, "MOST_CHECKED", 40)
+    monkeypatch.setattr("app.knowledge.search.plan.POOL", 30)
     query = SearchQuery(query="harbour quay", mode="semantic", as_of=past, similarity_threshold=0, limit=5)
     whole = await ask(services.search, keeper, "semantic", past, {})
     found = await services.search.search(keeper.id, query)

@@ -25,6 +25,7 @@ async def test_kb_search_answers_as_http_does(app: FastAPI, admin: Caller, reade
         await admin.add(f"{HARBOUR}, note {number}", title=f"Note {number}", tags=["harbour", f"n{number}"])
     await admin.add("Cranes are serviced in March", roles=["qa"])
     filters = {"tags": ["harbour"], "limit": 3, "role": "dev", "entry_type": "fact", "min_confidence": 0.5}
+    filters["duplicates"] = "show"
     over_http = await reader.search("harbour note", **filters)
     async with connect(app, reader.token, mode) as client:
         found, text = await succeed(client, "kb_search", query="harbour note", **filters)
