@@ -37,6 +37,8 @@ async def ask_everything(caller: Caller, services: Services) -> list[str]:
         )
         answers.append(await caller.search(query, tags=["nowhere"]))
     await services.journal.flush()
+    await services.similarities.flush()
+    services.tenants.forget(caller.tenant_id)  # its context knows how many searches were counted
     for path in (
         f"/knowledge/entries/{entries[0]['id']}/related",
         "/knowledge/entries",
