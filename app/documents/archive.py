@@ -1,6 +1,5 @@
 """Read ZIP containers, refusing archives that unpack to excessive sizes."""
 
-import codecs
 import struct
 import zipfile
 import zlib
@@ -11,8 +10,6 @@ from typing import BinaryIO
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
 
-# The encoding of old names; the process that reads files can load nothing while it reads.
-codecs.lookup("cp437")
 _MAX_MEMBERS = 10_000
 # Deflate can reach 1,030; real documents stay below 100, except small ones.
 _MAX_RATIO = 250

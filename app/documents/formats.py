@@ -293,7 +293,7 @@ class DocumentFormat:
 
     `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds. An
     `image` is read only with the extra `ocr`. The reader of a `text` gets it decoded; some of them `declare` their
-    encoding, and other files `hold_texts` in encodings of their own.
+    encoding.
     """
 
     name: str
@@ -305,7 +305,6 @@ class DocumentFormat:
     image: bool = False
     text: bool = False
     declares: bool = False
-    holds_texts: bool = False
 
     def load(self) -> Callable[[Any, ParseLimits], ParsedDocument]:
         """Its reader; raises ImportError or OSError where its libraries cannot be loaded."""
@@ -342,11 +341,11 @@ def _row(
     *suffixes: str,
     text: bool = False,
     declares: bool = False,
-    holds_texts: bool = False,
 ) -> DocumentFormat:
     place = f"app.documents.readers.{reader}"
-    kind = {"text": text or declares, "declares": declares, "holds_texts": holds_texts}
-    return DocumentFormat(name, label, media_type, place, recognise, frozenset(suffixes), **kind)
+    return DocumentFormat(
+        name, label, media_type, place, recognise, frozenset(suffixes), text=text or declares, declares=declares
+    )
 
 
 _text = partial(_row, text=True)
@@ -361,8 +360,8 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _row("odt", "ODT", f"{_OPEN}.text", "office.odf:parse_text", _has_type("odt"), ".odt"),
     _row("odp", "ODP", f"{_OPEN}.presentation", "office.odf:parse_presentation", _has_type("odp"), ".odp"),
     _row("ods", "ODS", f"{_OPEN}.spreadsheet", "office.xlsx:parse_ods", _has_type("ods"), ".ods"),
-    _row("epub", "EPUB", _EPUB, "html.epub:parse", _has_type("epub"), ".epub", holds_texts=True),
-    _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members), holds_texts=True),
+    _row("epub", "EPUB", _EPUB, "html.epub:parse", _has_type("epub"), ".epub"),
+    _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members)),
     _image("png", "PNG", ".png"),
     _image("jpeg", "JPEG", ".jpg", ".jpeg"),
     _image("tiff", "TIFF", ".tif", ".tiff"),
@@ -371,7 +370,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _image("bmp", "BMP", ".bmp"),
     _row("svg", "SVG", "image/svg+xml", "svg:parse", _is_svg, ".svg"),
     _row("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml", declares=True),
-    _row("eml", "e-mail", "message/rfc822", "mail:parse", _is_mail, ".eml", holds_texts=True),
+    _row("eml", "e-mail", "message/rfc822", "mail:parse", _is_mail, ".eml"),
     _text("ipynb", "Jupyter notebooks", "application/x-ipynb+json", "notebook:parse", _is_notebook),
     _text("captions", "captions (VTT, SRT)", "text/vtt", "captions:parse", _is_captions),
     _text("sourcemap", "source maps", "application/source-map+json", "generated:parse_source_map", _is_source_map),

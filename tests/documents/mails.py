@@ -2,19 +2,12 @@
 
 from collections.abc import Mapping
 from email.message import EmailMessage
+from typing import Any
 
 
-def write_mail(
-    text: str,
-    files: Mapping[str, bytes] | None = None,
-    *,
-    html: str | None = None,
-    subject: str = "Ropes at the quay",
-    forwarded: EmailMessage | None = None,
-    charset: str = "utf-8",
-) -> bytes:
-    """A mail with a base64 text, another form of it, and attachments."""
-    return make_mail(text, files, html=html, subject=subject, forwarded=forwarded, charset=charset).as_bytes()
+def write_mail(text: str, files: Mapping[str, bytes] | None = None, **more: Any) -> bytes:
+    """The bytes of `make_mail`."""
+    return make_mail(text, files, **more).as_bytes()
 
 
 def make_mail(
@@ -26,7 +19,7 @@ def make_mail(
     forwarded: EmailMessage | None = None,
     charset: str = "utf-8",
 ) -> EmailMessage:
-    """The same as a message."""
+    """A mail with a base64 text, another form of it, and attachments."""
     mail = EmailMessage()
     mail["From"] = "Änne <anne@example.org>"
     mail["To"] = "bo@example.org"

@@ -22,7 +22,7 @@ from app.documents.parsed import ParseLimits
 from app.documents.patience import allow_ending
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
-from app.documents.readers.encodings import load_guessing
+from app.documents.readers.encodings import load_codecs, load_guessing
 from app.errors import UnreadableDocument
 from app.kernel import die_with_parent
 
@@ -35,6 +35,7 @@ def main() -> None:
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
     for name in request["readers"]:
         find_format(name).load()
+    load_codecs()
     if request["guesses"]:
         load_guessing()
     recogniser: Any = None

@@ -18,7 +18,7 @@ from app.documents.ocr.access import Availability, RecognitionNeeded, is_install
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.answer import MAX_LINE, Answer, Malformed, max_answer_bytes, read_answer
 from app.documents.readers.bundle import ReaderMissing
-from app.documents.readers.encodings import is_utf8
+from app.documents.readers.encodings import GuessingMissing
 from app.errors import UnreadableDocument
 
 logger = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class ParserExhausted(UnreadableDocument):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A file and its kind, the readers that its process loads, whether that process can recognise text, and the codec
-    that is declared for a text."""
+    """A file and its kind, the readers that its process loads, whether that process can recognise text, the codec that
+    is declared for a text, and whether that process can guess another one."""
 
     data: bytes
     kind: DocumentFormat
@@ -63,6 +63,7 @@ class _Request:
     readers: Sequence[DocumentFormat]
     ocr: Availability
     codec: str | None = None
+    guesses: bool = False
 
 
 async def parse_document(
@@ -130,6 +131,8 @@ async def _run_adapted(request: _Request) -> tuple[bytearray, int]:
     if _find_failure(answer, limits) == ReaderMissing.__name__ and request.readers is not FORMATS:
         # A member of an archive has another format than its name indicates.
         return await _run_adapted(replace(request, readers=FORMATS))
+    if _find_failure(answer, limits) == GuessingMissing.__name__ and not request.guesses:
+        return await _run_adapted(replace(request, guesses=True))
     if status == -signal.SIGPROF and limits.structure_seconds:
         return await _run_adapted(replace(request, limits=replace(limits, structure_seconds=0.0)))
     return answer, status
@@ -182,7 +185,7 @@ async def _run_child(request: _Request) -> tuple[bytearray, int]:
         "limits": asdict(request.limits),
         "ocr": request.ocr,
         "codec": request.codec,
-        "guesses": request.kind.holds_texts or (request.kind.text and not is_utf8(request.data)),
+        "guesses": request.guesses,
     }
     feeding = asyncio.create_task(_feed(child.stdin, json.dumps(line).encode() + b"\n", request.data))
     try:

@@ -10,7 +10,7 @@ from app.documents.formats import detect_format, find_refusal
 from app.documents.ocr.access import RecognitionNeeded
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.encodings import guess_codec, is_utf8
+from app.documents.readers.encodings import GuessingMissing, fits, guess_codec
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument, UnsupportedMediaType
 
@@ -73,7 +73,7 @@ def _is_old(member: zipfile.ZipInfo) -> bool:
 def _find_codec(archive: zipfile.ZipFile) -> str:
     """The encoding of the names for which none is stated: most programs write that of their system."""
     names = b"\n".join(member.filename.encode(_OLD) for member in archive.infolist() if _is_old(member))
-    return "utf-8" if is_utf8(names) else guess_codec(names, first=_OLD) or _OLD
+    return "utf-8" if fits(names, "utf-8") else guess_codec(names, first=_OLD) or _OLD
 
 
 def read_file(path: str, content: bytes, limits: ParseLimits, where: str) -> ParsedDocument | None:
@@ -104,7 +104,7 @@ def read_file(path: str, content: bytes, limits: ParseLimits, where: str) -> Par
         if kind.image:
             return None
         raise UnreadableDocument(f"{label}: {error}") from error
-    except (MemoryError, RecognitionNeeded):
+    except (MemoryError, RecognitionNeeded, GuessingMissing):
         raise
     except Exception as error:
         raise UnreadableDocument(f"{label} is damaged: it cannot be read") from error

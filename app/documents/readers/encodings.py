@@ -68,9 +68,6 @@ _DECLARED = (
     ),
 )
 """The others of the Encoding Standard, and some that old pages declare."""
-# The process that reads files can load nothing while it reads.
-for _name in (*_LATIN, *_OTHER, *_DECLARED, *(name for _, name in _BOMS)):
-    codecs.lookup(_name)
 
 _JAPANESE_MAIL, _SHIFT = "iso2022_jp", b"\x1b$"
 """It has no bytes beyond ASCII, and begins Japanese with an escape."""
@@ -136,21 +133,22 @@ def find_charset(data: bytes) -> str | None:
     return None if codec is None or codec.startswith(_WIDE) else codec
 
 
-def is_utf8(data: bytes) -> bool:
-    """Whether the bytes are UTF-8, or declare their encoding by a mark, so that nothing has to be guessed."""
-    if marked_encoding(data):
-        return True
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+class GuessingMissing(Exception):
+    """An encoding has to be guessed, and this process can load nothing any more."""
+
+
+def load_codecs() -> None:
+    """Load all codecs that readers use: the process that reads files can load nothing while it reads."""
+    for name in (*_LATIN, *_OTHER, *_DECLARED, *(name for _, name in _BOMS), "raw_unicode_escape"):
+        codecs.lookup(name)
 
 
 def load_guessing() -> Any:
-    """The library that guesses, which takes 30 ms to load."""
-    import charset_normalizer
-
+    """The library that guesses, which takes 30 ms to load, for the few texts that need it. Raises GuessingMissing."""
+    try:
+        import charset_normalizer
+    except (ImportError, OSError) as error:
+        raise GuessingMissing from error
     return charset_normalizer
 
 
@@ -168,7 +166,7 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, str, bool]:
     if marked := marked_encoding(data):
         encoding, length = marked
         return data[length:].decode(encoding, errors="replace"), encoding, False
-    if declared is not None and (declared in _OFTEN_WRONG or declared.startswith(_WIDE)) and is_utf8(data):
+    if declared is not None and (declared in _OFTEN_WRONG or declared.startswith(_WIDE)) and fits(data, "utf-8"):
         declared = None
     for codec in filter(None, (declared, _JAPANESE_MAIL if _SHIFT in data else None, "utf-8")):
         try:
@@ -205,7 +203,7 @@ def guess_codec(data: bytes, first: str = _WESTERN) -> str | None:
 
 def _explain(sample: bytes, encoding: str) -> float:
     """The share of the characters beyond ASCII, read in this encoding, that one language has."""
-    if not _fits(sample, encoding):
+    if not fits(sample, encoding):
         return 0.0
     text = sample.decode(encoding)
     found = Counter(map(str.lower, _WORD_SIGN.findall(text)))
@@ -216,13 +214,14 @@ def _explain(sample: bytes, encoding: str) -> float:
 
 def _has_kana(sample: bytes) -> bool:
     """Whether the bytes are EUC-JP, in which each sentence has kana, while they are rare in other texts so read."""
-    if not _fits(sample, "euc_jp"):
+    if not fits(sample, "euc_jp"):
         return False
     text = sample.decode("euc_jp")
     return len(_KANA.findall(text)) > _KANA_SHARE * sum(character > "\x7f" for character in text)
 
 
-def _fits(sample: bytes, encoding: str) -> bool:
+def fits(sample: bytes, encoding: str) -> bool:
+    """Whether the bytes are a text in this encoding."""
     try:
         sample.decode(encoding)
     except UnicodeDecodeError:

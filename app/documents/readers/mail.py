@@ -1,6 +1,5 @@
 """E-mail: its headers, its text with quoted replies, and its attachments as sections."""
 
-import codecs
 import email
 import email.header
 import email.message
@@ -17,9 +16,6 @@ from app.documents.readers.encodings import decode, find_charset, find_codec
 from app.documents.readers.html import page
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument
-
-# The process that reads files can load nothing while it reads.
-codecs.lookup("raw-unicode-escape")
 
 _SHOWN = ("From", "To", "Cc", "Date")
 _MAX_HEADER = 1_000
@@ -40,9 +36,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     builder = TextBuilder(limits)
     title = _header(mail, "Subject")
     _Writer(builder, limits).write(mail)
-    kept = {name: _header(mail, name) for name in MAIL}
-    if sent := _date(mail):
-        kept["date"] = sent
+    kept = {name: _show(mail, name) for name in MAIL}
     return builder.finish("eml", title=title, mail={name: text for name, text in kept.items() if text})
 
 
@@ -57,8 +51,7 @@ class _Writer:
         """Write the headers, the text, and then the attachments."""
         if subject := _header(mail, "Subject"):
             self._builder.add_heading(subject, 1)
-        shown = ((name, _date(mail) if name == "Date" else _header(mail, name)) for name in _SHOWN)
-        self._builder.add("\n".join(f"{name}: {text}" for name, text in shown if text))
+        self._builder.add("\n".join(f"{name}: {text}" for name in _SHOWN if (text := _show(mail, name))))
         attached: list[Message] = []
         for part in _find_texts(mail, attached, depth):
             self._write_text(part)
@@ -148,10 +141,12 @@ def _unfold(text: str) -> str:
         return text
 
 
-def _date(mail: Message) -> str:
-    """The date in ISO 8601; as it stands where it is none."""
-    text = _header(mail, "Date")
+def _show(mail: Message, name: str) -> str:
+    """A header; the date in ISO 8601, if it is one."""
+    text = _header(mail, name)
+    if name.lower() != "date" or not text:
+        return text
     try:
-        return email.utils.parsedate_to_datetime(text).isoformat() if text else ""
+        return email.utils.parsedate_to_datetime(text).isoformat()
     except (ValueError, TypeError, OverflowError):
         return text

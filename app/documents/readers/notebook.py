@@ -7,9 +7,9 @@ from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers import markdown, records
+from app.documents.readers.text import fence_code
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_FENCES = re.compile(r"`{3,}")
 
 
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
@@ -45,11 +45,11 @@ def _write_cell(cell: dict[str, Any], language: str) -> Iterator[str]:
             yield source
         return
     if source.strip():
-        yield _fence(source, language)
+        yield fence_code(source, language)
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else []:
         if isinstance(output, dict) and (text := _read_output(output).strip("\n")).strip():
-            yield _fence(text, "")
+            yield fence_code(text)
 
 
 def _read_output(output: dict[str, Any]) -> str:
@@ -63,9 +63,3 @@ def _join(lines: Any, between: str = "") -> str:
     if isinstance(lines, list):
         return between.join(line for line in lines if isinstance(line, str))
     return lines if isinstance(lines, str) else ""
-
-
-def _fence(text: str, language: str) -> str:
-    """A code block; its fence is longer than any in the text."""
-    fence = "`" * max(3, 1 + max(map(len, _FENCES.findall(text)), default=0))
-    return f"{fence}{language}\n{text}\n{fence}"

@@ -10,6 +10,7 @@ from lxml import etree
 from app.contract.text import drop_excess_marks
 from app.errors import UnreadableDocument
 
+_FENCES = re.compile("`{3,}")
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
@@ -49,6 +50,12 @@ def list_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
         end = len(text) if end < 0 else end
         yield start, text[start:end]
         start = end + 1
+
+
+def fence_code(text: str, language: str = "") -> str:
+    """A code block of Markdown; its fence is longer than any in the text."""
+    fence = "`" * max(3, 1 + max(map(len, _FENCES.findall(text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def read_integer(text: str, digits: int, default: int) -> int:

@@ -1,6 +1,5 @@
 """HTML: the text that a reader would read, without navigation and other page elements."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, 
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
 from app.documents.readers.tables import write_markdown_table
-from app.documents.readers.text import build_tree, clean_text, collapse_spaces, read_integer
+from app.documents.readers.text import build_tree, clean_text, collapse_spaces, fence_code, read_integer
 
 _MAX_DEPTH = 500
 """libxml2 omits elements that are nested deeper than 2,048."""
@@ -142,7 +141,6 @@ _LAYOUT = (*_HEADINGS, "pre", "form", "article", "section", "p")
 _NOTICES = frozenset({"note", "tip", "hint", "warning", "caution", "important", "danger", "admonition"})
 _MAX_PARAGRAPHS = 2
 _MAX_NESTING = 8
-_FENCES = re.compile("`{3,}")
 
 
 class PageReader:
@@ -291,7 +289,7 @@ class PageReader:
         if not remove_marks(text).strip():
             return
         if self._preformatted and "\n" in text:
-            text = _fence(text)
+            text = fence_code(text)
         elif self._lists:
             indent = "  " * min(len(self._lists) - 1, _MAX_NESTING)
             text = f"{indent}{self._marker or '  '}{text}"
@@ -366,13 +364,6 @@ def _is_notice(table: Any) -> bool:
 def _describe(image: Any) -> str:
     """The text that represents a picture."""
     return "" if image.get("role") == "presentation" else f" {image.get('alt', '')} "
-
-
-def _fence(text: str) -> str:
-    """A code block; its fence is longer than any in the text."""
-    longest = max((len(run) for run in _FENCES.findall(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 _REFUSAL = "the HTML has no content that can be read"
