@@ -1,8 +1,5 @@
 """Read entries and assets: details, parts of texts, related entries and tags; and count how often they are read."""
 
-import asyncio
-import contextlib
-import logging
 import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,7 +7,6 @@ from dataclasses import dataclass
 from typing import get_args
 from uuid import UUID
 
-from app.concurrency.background import start_background
 from app.contract.entries import (
     MAX_COUNTED,
     MAX_RELATED,
@@ -27,12 +23,12 @@ from app.contract.text import STORABLE, is_storable
 from app.contract.validation import same_fields
 from app.contract.vocabulary import TagSort
 from app.db.database import Database
-from app.db.principals import SERVICE, act_as
 from app.db.queries import entries as db
 from app.db.queries import hits
 from app.db.queries.entries import ChunkSpan, Connection, EntryName, EntryVectors
 from app.db.session import TenantSession
-from app.errors import AssetNotFound, DatabaseUnavailable, InvalidInput, Quarantined, TenantNotFound, TextNotReady
+from app.errors import AssetNotFound, InvalidInput, Quarantined, TextNotReady
+from app.knowledge.background import BackgroundWriter
 from app.knowledge.paging import check_page, order_of, read_cursor, read_text, unknown_cursor, write_cursor
 from app.knowledge.quarantine import HELD_ENTRY, require_released
 
@@ -374,67 +370,36 @@ def _read_place(cursor: str, sort: TagSort) -> TagCount:
         raise unknown_cursor() from error
 
 
-log = logging.getLogger("app.knowledge.entries")
-
 LINGER = 2.0
 """Seconds after a read until it is counted; further reads of the entry in this time, such as polling, are not."""
 
 MAX_NOTED = 10_000
 """Reads that wait to be counted; further ones are not counted."""
 
-SETUP = "set local synchronous_commit=off;"
-
 
 class AccessCounter:
     """Counts reads in the background, in one statement for each tenant."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
         self._noted: set[tuple[UUID, UUID]] = set()
-        self._writer: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        self._writer = BackgroundWriter(
+            database, self._take, self._write, linger=LINGER, lost="accesses were not counted", unit="entries"
+        )
+        self.flush, self.close = self._writer.flush, self._writer.close
 
     def note(self, tenant_id: UUID, entry_id: UUID) -> None:
         """Note a read; returns at once."""
         if len(self._noted) < MAX_NOTED:
             self._noted.add((tenant_id, entry_id))
-        if self._writer is None or self._writer.done():
-            self._wanted.clear()
-            self._writer = start_background(self._write())
+        self._writer.start()
 
-    async def flush(self) -> None:
-        """Wait until the reads noted before this call are counted."""
-        while self._writer is not None and not self._writer.done():
-            self._wanted.set()
-            await asyncio.wait([self._writer])
+    def _take(self) -> Mapping[UUID, list[UUID]]:
+        by_tenant: dict[UUID, list[UUID]] = defaultdict(list)
+        for tenant_id, entry_id in self._noted:
+            by_tenant[tenant_id].append(entry_id)
+        self._noted.clear()
+        return by_tenant
 
-    async def close(self) -> None:
-        """Count what was noted, within a few seconds."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flush(), 5)
-
-    async def _write(self) -> None:
-        act_as(SERVICE)
-        while self._noted:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), LINGER)
-            by_tenant: dict[UUID, list[UUID]] = defaultdict(list)
-            for tenant_id, entry_id in self._noted:
-                by_tenant[tenant_id].append(entry_id)
-            self._noted.clear()
-            for tenant_id, entry_ids in by_tenant.items():
-                await self._write_tenant(tenant_id, entry_ids)
-
-    async def _write_tenant(self, tenant_id: UUID, entry_ids: list[UUID]) -> None:
-        try:
-            async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
-                await hits.count_accesses(session, dict.fromkeys(entry_ids, 1))
-        except TenantNotFound:
-            return  # the tenant was deleted with its entries
-        except Exception as error:  # a lost count must not stop the writer
-            log.warning(
-                "accesses were not counted",
-                extra={"tenant_id": str(tenant_id), "entries": len(entry_ids)},
-                # An unavailable database has already been logged.
-                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
-            )
+    @staticmethod
+    async def _write(session: TenantSession, entry_ids: list[UUID]) -> None:
+        await hits.count_accesses(session, dict.fromkeys(entry_ids, 1))

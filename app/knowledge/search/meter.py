@@ -1,22 +1,17 @@
 """Count how sure the semantic leg is of each tenant's searches, in batches and in the background."""
 
-import asyncio
-import contextlib
-import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from app.concurrency.background import start_background
 from app.db.database import Database
-from app.db.principals import SERVICE, act_as
 from app.db.queries import tenants
+from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
-from app.errors import DatabaseUnavailable, TenantNotFound
+from app.knowledge.background import BackgroundWriter
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
-
-log = logging.getLogger("app.knowledge.search")
 
 LINGER = 5.0
 """Seconds that counts wait for others of the tenant, so that a search costs no write of its own."""
@@ -27,15 +22,14 @@ MEMORY = 300
 MOST_WAITING = 10_000
 """Searches that wait; further ones are not counted."""
 
-SETUP = "set local synchronous_commit=off;"
-
 
 class Counted(NamedTuple):
-    """The tenant and the model whose mean a search belongs to."""
+    """A search with a model, by its best hit."""
 
-    tenant_id: UUID
     model_id: int
     model: EmbeddingModel
+    entry_id: UUID
+    similarity: float
 
 
 class SimilarityMeter:
@@ -46,57 +40,34 @@ class SimilarityMeter:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._waiting: dict[Counted, list[tuple[UUID, float]]] = defaultdict(list)
+        self._waiting: dict[UUID, list[Counted]] = defaultdict(list)
         self._count = 0
-        self._writer: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        self._writer = BackgroundWriter(
+            database, self._take, self._write, linger=LINGER, lost="searches were not counted", unit="searches"
+        )
+        self.flush, self.close = self._writer.flush, self._writer.close
 
     def count(self, plan: Plan, legs: Legs) -> None:
         """Count a search, if its best semantic hit is the best one that the model finds; returns at once."""
         if legs.semantic is None or not legs.semantic.hits or not _is_typical(plan) or self._count >= MOST_WAITING:
             return
         best, tenant = legs.semantic.hits[0], plan.tenant
-        counted = Counted(tenant.tenant_id, tenant.space.model_id, tenant.model)
-        self._waiting[counted].append((best.entry_id, best.value))
+        counted = Counted(tenant.space.model_id, tenant.model, best.entry_id, best.value)
+        self._waiting[tenant.tenant_id].append(counted)
         self._count += 1
-        if self._writer is None or self._writer.done():
-            self._wanted.clear()
-            self._writer = start_background(self._write())
+        self._writer.start()
 
-    async def flush(self) -> None:
-        """Wait until the searches before this call are counted."""
-        while self._writer is not None and not self._writer.done():
-            self._wanted.set()
-            await asyncio.wait([self._writer])
+    def _take(self) -> Mapping[UUID, list[Counted]]:
+        taken, self._waiting, self._count = self._waiting, defaultdict(list), 0
+        return taken
 
-    async def close(self) -> None:
-        """Count the waiting searches, within a few seconds."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flush(), 5)
-
-    async def _write(self) -> None:
-        act_as(SERVICE)
-        while self._waiting:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), LINGER)
-            waiting, self._waiting, self._count = self._waiting, defaultdict(list), 0
-            for counted, best in waiting.items():
-                await self._add(counted, best)
-
-    async def _add(self, counted: Counted, best: list[tuple[UUID, float]]) -> None:
-        try:
-            async with self._database.tenant_session(counted.tenant_id, setup=SETUP, aside=True) as session:
-                await tenants.add_similarities(session, counted.model_id, counted.model, best, MEMORY)
-        except TenantNotFound:
-            return
-        except Exception as error:  # lost counts must not stop the writer
-            log.warning(
-                "searches were not counted",
-                extra={"tenant_id": str(counted.tenant_id), "searches": len(best)},
-                # An unavailable database has already been logged.
-                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
-            )
+    @staticmethod
+    async def _write(session: TenantSession, counted: list[Counted]) -> None:
+        by_model: dict[tuple[int, EmbeddingModel], list[tuple[UUID, float]]] = defaultdict(list)
+        for each in counted:
+            by_model[each.model_id, each.model].append((each.entry_id, each.similarity))
+        for (model_id, model), best in by_model.items():
+            await tenants.add_similarities(session, model_id, model, best, MEMORY)
 
 
 def _is_typical(plan: Plan) -> bool:

@@ -8,8 +8,6 @@ row-level security.
 
 import asyncio
 import base64
-import contextlib
-import logging
 import re
 import secrets
 import time
@@ -20,21 +18,18 @@ from hashlib import sha256
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from app.concurrency.background import start_background
 from app.concurrency.part import Generations, Part
 from app.contract.fields import Page
 from app.contract.keys import MAX_KEYS, ApiKey, ApiKeyWithSecret, KeyRole, NewKey
 from app.db.database import Database
-from app.db.principals import SERVICE, act_as
 from app.db.queries import audit
 from app.db.queries import keys as db
 from app.db.rows import Position, new_id
-from app.errors import DatabaseUnavailable, KeyExists, KeyNotFound, MaximumReached, TenantNotFound, Unauthenticated
+from app.errors import KeyExists, KeyNotFound, MaximumReached, TenantNotFound, Unauthenticated
 from app.knowledge.audit import AuditTrail
+from app.knowledge.background import BackgroundWriter
 from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import KEPT_SECONDS, TenantDirectory
-
-log = logging.getLogger("app.knowledge.tenants.keys")
 
 PREFIX = "kb_"
 """What a bearer token begins with that is a key; scanners of leaked secrets find keys by it."""
@@ -102,8 +97,16 @@ class ApiKeys:
         self._reading: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         self._noted: dict[UUID, float] = {}
         self._used: dict[UUID, set[UUID]] = {}
-        self._writer: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        self._writer = BackgroundWriter(
+            database,
+            self._take,
+            db.note_use,
+            linger=LINGER,
+            lost="uses of keys were not recorded",
+            unit="keys",
+            on_lost=self._note_again,
+        )
+        self.flush, self.close = self._writer.flush, self._writer.close
 
     async def create(self, tenant_id: UUID, new: NewKey, *, actor: str) -> ApiKeyWithSecret:
         """Create a key. Raises KeyExists for a name in use, MaximumReached."""
@@ -201,42 +204,13 @@ class ApiKeys:
             self._noted.clear()
         self._noted[key_id] = now
         self._used.setdefault(tenant_id, set()).add(key_id)
-        if self._writer is None or self._writer.done():
-            self._wanted.clear()
-            self._writer = start_background(self._write())
+        self._writer.start()
 
-    async def close(self) -> None:
-        """Write the uses that were noted, within a few seconds."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flush(), 5)
+    def _take(self) -> Mapping[UUID, set[UUID]]:
+        used, self._used = self._used, {}
+        return used
 
-    async def flush(self) -> None:
-        """Wait until the uses noted before this call are written."""
-        while self._writer is not None and not self._writer.done():
-            self._wanted.set()
-            await asyncio.wait([self._writer])
-
-    async def _write(self) -> None:
-        act_as(SERVICE)
-        while self._used:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), LINGER)
-            used, self._used = self._used, {}
-            for tenant_id, key_ids in used.items():
-                await self._write_tenant(tenant_id, key_ids)
-
-    async def _write_tenant(self, tenant_id: UUID, key_ids: set[UUID]) -> None:
-        try:
-            async with self._database.tenant_session(tenant_id, aside=True) as session:
-                await db.note_use(session, key_ids)
-        except TenantNotFound:
-            return  # the keys were deleted with the tenant
-        except Exception as error:  # the next use is recorded; no call may fail because of it
-            for key_id in key_ids:
-                self._noted.pop(key_id, None)
-            log.warning(
-                "uses of keys were not recorded",
-                extra={"tenant_id": str(tenant_id), "keys": len(key_ids)},
-                # An unavailable database has already been logged.
-                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
-            )
+    def _note_again(self, key_ids: set[UUID]) -> None:
+        """The next use of each is recorded."""
+        for key_id in key_ids:
+            self._noted.pop(key_id, None)
