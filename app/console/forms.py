@@ -33,7 +33,7 @@ from app.console.words import (
 from app.contract.fields import PRINCIPAL_SCHEMA
 from app.contract.text import load_json
 from app.contract.validation import UNSET, nullable_fields
-from app.errors import FieldError, InvalidInput
+from app.errors import Conflict, FieldError, InvalidInput
 
 Kind = Literal[
     "text",
@@ -454,6 +454,13 @@ def errors_at(errors: Sequence[FieldError], form: Form | None = None) -> dict[st
         name, message = _locate(error, form)
         found.setdefault(name, []).append(message)
     return {name: "; ".join(dict.fromkeys(messages)) for name, messages in found.items()}
+
+
+def refusal_at(error: InvalidInput | Conflict, form: Form, name: str) -> tuple[dict[str, str], int]:
+    """The errors at the inputs of a form, that of a conflict at the input `name`, and the status of the page."""
+    if isinstance(error, InvalidInput):
+        return errors_at(error.errors, form), 422
+    return errors_at((FieldError(name, str(error)),), form), 409
 
 
 def _locate(error: FieldError, form: Form | None) -> tuple[str, str]:

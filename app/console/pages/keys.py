@@ -6,12 +6,12 @@ from fastapi import Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
-from app.console.forms import Form, errors_at, read_texts, show_form
+from app.console.forms import Form, read_texts, refusal_at, show_form
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.session import console_router
 from app.contract.keys import ApiKeyWithSecret, NewKey
 from app.contract.validation import validate
-from app.errors import Conflict, FieldError, InvalidInput
+from app.errors import Conflict, InvalidInput
 from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
@@ -35,9 +35,8 @@ async def create_key(visit: CurrentVisit) -> Response:
         new = validate(NewKey, {"name": form.text("name"), "role": form.text("role")} | form.changes(BLANK))
         made = await visit.services.keys.create(visit.tenant_id, new, actor=visit.subject)
     except (InvalidInput, Conflict) as error:
-        errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
-        status = 422 if isinstance(error, InvalidInput) else 409
-        return await _show(visit, form=form, errors=errors_at(errors, form), status=status)
+        errors, status = refusal_at(error, form, "name")
+        return await _show(visit, form=form, errors=errors, status=status)
     return await _show(visit, made=made)
 
 

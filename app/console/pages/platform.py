@@ -7,12 +7,12 @@ from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Principal, Role
 from app.composition.services import Services
-from app.console.forms import Form, errors_at, read_texts, show_form
+from app.console.forms import Form, read_texts, refusal_at, show_form
 from app.console.rendering import render
 from app.console.session import PLATFORM, console_router
 from app.contract.administration import NewTenant
 from app.contract.validation import validate
-from app.errors import Conflict, FieldError, InvalidInput
+from app.errors import Conflict, InvalidInput
 from app.web.access import CurrentPrincipal, CurrentServices
 
 router = console_router(Role.PLATFORM_ADMIN)
@@ -40,11 +40,8 @@ async def create_tenant(request: Request, principal: CurrentPrincipal, services:
         new = validate(NewTenant, {"slug": form.text("slug").strip()} | form.changes(BLANK))
         tenant = await services.tenants.create(new, actor=principal.subject)
     except (InvalidInput, Conflict) as error:
-        errors = error.errors if isinstance(error, InvalidInput) else (FieldError("slug", str(error)),)
-        status = 422 if isinstance(error, InvalidInput) else 409
-        return await _show_page(
-            request, principal, services, 1, form=form, errors=errors_at(errors, form), status=status
-        )
+        errors, status = refusal_at(error, form, "slug")
+        return await _show_page(request, principal, services, 1, form=form, errors=errors, status=status)
     return RedirectResponse(f"{PLATFORM}?created={tenant.slug}", 303)
 
 

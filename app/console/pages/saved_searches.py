@@ -7,14 +7,14 @@ from fastapi import Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
-from app.console.forms import Form, errors_at, read_texts, show_form
+from app.console.forms import Form, read_texts, refusal_at, show_form
 from app.console.pages.searching import render_search
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.search_form import SearchForm
 from app.console.session import console_router
 from app.contract.saved_searches import NewSavedSearch, Subscription
 from app.contract.validation import validate
-from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
+from app.errors import Conflict, InvalidInput, SubscriptionNotFound
 from app.web.rendering import PageCursor
 
 router = console_router(Role.READER)
@@ -43,9 +43,8 @@ async def save_search(visit: CurrentVisit) -> Response:
         saved = validate(NewSavedSearch, form.changes(BLANK))
         _, new = await visit.services.saved_searches.save(visit.tenant_id, visit.subject, saved)
     except (InvalidInput, Conflict) as error:
-        errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
-        status = 422 if isinstance(error, InvalidInput) else 409
-        return await _show_list(visit, form=form, errors=errors_at(errors, form), status=status)
+        errors, status = refusal_at(error, form, "name")
+        return await _show_list(visit, form=form, errors=errors, status=status)
     return RedirectResponse(f"{LIST}?done={'saved' if new else 'replaced'}", 303)
 
 
