@@ -40,6 +40,18 @@ async def find_differently(admin: Caller, provider: FailingProvider) -> None:
     await admin.add("The pier is long")
 
 
+async def test_the_searches_that_the_weights_follow_are_shown(
+    browser: Browser, admin: Caller, provider: FailingProvider, api_services: Services
+) -> None:
+    await find_differently(admin, provider)
+    assert "Searches counted" not in (await browser.get(SETTINGS)).text
+    await admin.search("pier")
+    await api_services.similarities.flush()
+    api_services.tenants.forget(admin.tenant_id)
+    page = await browser.get(SETTINGS)
+    assert "Searches counted: 1. Their best hits have a mean similarity of" in page.text
+
+
 async def test_a_change_is_previewed_on_recent_queries_and_saved_by_a_second_step(
     browser: Browser, admin: Caller, provider: FailingProvider, api_services: Services
 ) -> None:
