@@ -47,6 +47,7 @@ async def test_the_searches_that_the_weights_follow_are_shown(
     assert "Searches counted" not in (await browser.get(SETTINGS)).text
     await admin.search("pier")
     await api_services.similarities.flush()
+    assert admin.tenant_id is not None
     api_services.tenants.forget(admin.tenant_id)
     page = await browser.get(SETTINGS)
     assert "Searches counted: 1. Their best hits have a mean similarity of" in page.text
