@@ -78,6 +78,7 @@ def connections_of(processes: Sequence[psutil.Process], port: int) -> list[int]:
     )
 
 
+@pytest.mark.slow
 async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:

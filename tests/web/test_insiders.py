@@ -39,6 +39,7 @@ SMUGGLED: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("headers", SMUGGLED)
 @pytest.mark.parametrize("path", PATHS)
 async def test_headers_make_no_caller_an_insider(app: FastAPI, path: str, headers: dict[str, str]) -> None:

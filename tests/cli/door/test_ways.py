@@ -184,6 +184,7 @@ def files(ways: Ways, tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl").write_text('{"content": "The pier."}\n{"title": "no text"}\n[1]\n')
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", TABLE)
 def test_a_command_does_the_same_over_each_way(ways: Ways, files: None, command: str) -> None:
     network, socket, process = (ways.run(way, TABLE[command]) for way in WAYS)

@@ -187,16 +187,23 @@ async def open_scene(cluster: EmbeddedAddress, template: str, sizes: tuple[int, 
             await database.close()
 
 
-@pytest.mark.parametrize("sizes", [(10, 1_000), pytest.param((1_000, 100_000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("sizes", "modes"),
+    [
+        pytest.param((10, 1_000), ("auto",), id="small"),
+        pytest.param((10, 1_000), tuple(MODES), marks=pytest.mark.slow, id="small-forced"),
+        pytest.param((1_000, 100_000), tuple(MODES), marks=pytest.mark.slow, id="large-forced"),
+    ],
+)
 async def test_no_statement_depends_on_statistics(
-    cluster: EmbeddedAddress, template: str, sizes: tuple[int, int]
+    cluster: EmbeddedAddress, template: str, sizes: tuple[int, int], modes: Sequence[str]
 ) -> None:
     faults = []
     async with open_scene(cluster, template, sizes) as scene:
         for state in get_args(State):
             with acting_for_service():
                 await scene.enter(state)
-            for mode in MODES if state in ("analysed", "autovacuumed") else ("auto",):
+            for mode in modes if state in ("analysed", "autovacuumed") else ("auto",):
                 with acting_as(("user:alice", EVERYONE), Rights.ALL):
                     async for name, tenant, times in scene.run_all(mode):
                         faults += scene.judge(state, mode, name, tenant, times)

@@ -148,7 +148,7 @@ class Player:
                 await self.services.entries.change(self.tenant, self.chance.choice(hidden), draft)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 30))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 30))])
 async def test_random_histories_agree_with_the_model(services: Services, seed: int) -> None:
     chance, model = random.Random(seed), Model()  # noqa: S311  # not for secrets
     tenant = (await services.tenants.create(NewTenant(f"history-{seed}"), actor="test")).id

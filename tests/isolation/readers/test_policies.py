@@ -118,6 +118,7 @@ def list_conditions() -> list[tuple[str, int]]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("function", "place"), list_conditions(), ids=str)
 async def test_a_function_without_a_condition_is_noticed(
     breaking: tuple[Connection, Held], function: str, place: int

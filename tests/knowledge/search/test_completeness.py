@@ -31,6 +31,7 @@ async def write_pending(services: Services, tenant: Tenant, count: int, **fields
     return [result.id for result in results]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 @pytest.mark.parametrize("given", [True, False])

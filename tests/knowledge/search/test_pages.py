@@ -42,6 +42,7 @@ async def fill(services: Services, tenant: Tenant, provider: FailingProvider, ch
     return [make_text(3) for _ in range(2)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 async def test_every_limit_and_every_page_show_the_same_list(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
