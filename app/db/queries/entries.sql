@@ -63,6 +63,12 @@ select d.place, same.id
      order by e.readers is not null, e.created_at, e.id)
    limit 1) same;
 
+-- name: plan_each_time
+set local plan_cache_mode = force_custom_plan;
+
+-- name: plan_as_usual
+set local plan_cache_mode = auto;
+
 -- name: find_twin
 -- The entry with which the entry :id would share its identity if it had these readers.
 select o.id from entries e join entries o on o.tenant_id = :tenant_id and o.external_id = e.external_id and o.id <> e.id

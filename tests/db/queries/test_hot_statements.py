@@ -14,8 +14,10 @@ from app.composition.services import Services, build_services
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import EVERYONE, Rights, acting_as, acting_for_service
+from app.db.queries.entries import SQL, EntryKey, find_same
 from app.db.queries.jobs import claim_job
 from app.db.queries.statistics import list_outdated
+from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.embeddings.providers.mock import MockProvider
 from app.knowledge.search.plan import EXACT_LIMIT
@@ -208,6 +210,24 @@ async def test_no_statement_depends_on_statistics(
                     async for name, tenant, times in scene.run_all(mode):
                         faults += scene.judge(state, mode, name, tenant, times)
     assert not faults, "\n".join(faults)
+
+
+GENERIC_PLANS = Statement(
+    "generic_plans", "select generic_plans from pg_prepared_statements where statement = $1", ("text",), writes=False
+)
+
+
+async def test_a_bulk_write_keeps_no_plan_from_when_there_were_no_entries(
+    cluster: EmbeddedAddress, template: str
+) -> None:
+    """Such a plan may read all entries of the tenant for each key: on an empty partition every index costs the same."""
+    async with open_scene(cluster, template, (10, 1_000)) as scene:
+        tenant, _ = scene.tenants
+        with acting_for_service():
+            async with scene.services.database.tenant_session(tenant) as session:
+                for _ in range(MODES["auto"]):
+                    await find_same(session, [EntryKey(str(n), b"") for n in range(200)])
+                assert await session.fetch_value(GENERIC_PLANS, text=SQL["find_same"].sql) == 0
 
 
 async def test_upkeep_analyses_what_has_changed(cluster: EmbeddedAddress, template: str) -> None:
