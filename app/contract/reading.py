@@ -31,10 +31,12 @@ class AddedEntry(Described):
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedEntry:
+class DeletedEntry(Described):
     """A deleted entry."""
 
     deleted: Annotated[UUID, Field(description="The id that the entry had.")]
+    named_by: Sequence[UUID]
+    """Entries in use that still name it in `source_ids`, the newest first, at most 20."""
 
 
 Whole = Annotated[int, Field(description="Characters of the whole text.")]

@@ -105,8 +105,9 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class SavedSearches:
-    """The caller's saved searches, or the result of one."""
+    """The caller's saved searches, the one that was saved, or the result of one."""
 
     items: Sequence[SavedSearch] | None
     next_cursor: str | None
+    saved: SavedSearch | None
     result: SearchAnswer | None

@@ -12,6 +12,7 @@ from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, Zon
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.models import NewModelChange
 from app.contract.receipts import NewFeedback
+from app.contract.saved_searches import MAX_SAVED_NAME
 from app.contract.search import (
     DEFAULT_LIMIT,
     DEFAULT_MAX_LIMIT,
@@ -150,10 +151,18 @@ class WhyNotArguments(QueryArguments):
 
 
 class SavedSearchArguments(Arguments):
-    """The caller's saved searches, or the one to run."""
+    """The caller's saved searches, the one to run, or a new one."""
 
     saved_search_id: UUID | None = Field(
         None, description="The id of the saved search to run. Omit it to list the saved searches."
+    )
+    save_as: str | None = Field(
+        None,
+        description=f"The name of a search to save, 1 to {MAX_SAVED_NAME} characters. It replaces the caller's saved"
+        " search of this name.",
+    )
+    request: dict[str, Any] | None = Field(
+        None, description="With save_as, the search to save: `query`, and any filters and limit of kb_search."
     )
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)] = Field(
         PAGE_SIZE, description=f"Maximum number of saved searches in the list, 1 to {MAX_PAGE}."
@@ -202,10 +211,8 @@ class HybridSearchArguments(SearchArguments):
     )
     weights: Weights | None = Field(
         None,
-        json_schema_extra={"default": {"semantic": 0.5, "keyword": 0.5}},
         description="The weights of semantic and keyword search; they add up to 1. Increase keyword if exact words"
-        " matter. Default: those that the knowledge base's admin has chosen, else 0.5 and 0.5, or 0.7 and 0.3 if it"
-        " fuses by ranks.",
+        " matter. Omit them for the knowledge base's own, which follow from its texts.",
     )
 
     filter: Filter = None

@@ -27,6 +27,7 @@ from app.embeddings.provider import estimate_tokens
 from app.knowledge.tenants.admission import REPORTS
 from app.main import create_app
 from app.mcp.answers.hits import answer_search
+from app.mcp.answers.passages import cut_passage
 from app.mcp.arguments import MIN_TOKEN_BUDGET
 from app.mcp.endpoint import SMALL
 from app.settings import Settings
@@ -185,6 +186,23 @@ def test_a_cut_first_hit_shows_its_snippet() -> None:
         assert content in hit.content
         if len(content) > 300 and answer.structured["results"][0]["content_cut"]:
             assert hit.snippet[:100].strip() in content
+
+
+@pytest.mark.parametrize("separator", [" ", "\n", " \n\t"])
+def test_a_text_is_cut_between_words(separator: str) -> None:
+    words = [f"word{number:04}" for number in range(500)]
+    content = separator.join(words)
+    for start in range(0, len(content), 397):
+        for length in (50, 333):
+            passage = cut_passage(content, (start, start + 20), length)
+            text = passage.text.strip("…")
+            assert passage.cut
+            assert len(text) <= length
+            assert set(text.split()[1:]) <= set(words)
+            # The first word is a part only where the snippet starts in it.
+            assert text.split()[0] in words or content[start:].startswith(text[:8])
+    unbroken = cut_passage("東" * 1_000, (500, 520), 100)
+    assert len(unbroken.text) == 102
 
 
 def test_hits_that_are_left_out_are_listed_as_far_as_they_fit() -> None:

@@ -136,6 +136,11 @@ async def delete_entry(session: TenantSession, entry_id: UUID) -> bool:
     return await session.execute(SQL["delete"], id=entry_id) > 0
 
 
+async def list_derived(session: TenantSession, entry_id: UUID, limit: int) -> Sequence[UUID]:
+    """The entries that name this one in `source_ids`, the newest first."""
+    return await session.fetch_column(SQL["derived"], id=entry_id, limit=limit)
+
+
 async def purge_expired(session: TenantSession, limit: int) -> Sequence[UUID]:
     """Remove up to `limit` entries that expired longer ago than the tenant's setting; returns their ids."""
     return await session.fetch_column(SQL["purge_expired"], limit=limit)

@@ -258,6 +258,9 @@ async def lock_entry(session: TenantSession, entry_id: UUID, if_version: int | C
     return locked
 
 
+MAX_NAMED = 20
+"""Entries that a deletion names, of those that have the deleted one among their sources."""
+
 EMBEDDING_WAIT = 5.0
 """Seconds that the write of a single entry waits for its vector before it leaves it to the queue."""
 
@@ -518,14 +521,19 @@ class EntryService:
         *,
         if_version: int | Collection[int] | None = None,
         actor: str = "service",
-    ) -> None:
-        """Delete an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
+    ) -> Sequence[UUID]:
+        """Delete an entry; returns the entries that still name it in `source_ids`, the newest first, at most `MAX_NAMED`.
+
+        Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset.
+        """
         async with self.trail.writing(tenant_id, actor, "entry.delete", [entry_id]) as session:
             locked = await lock_entry(session, entry_id, if_version)
             if locked.asset_id is not None:
                 raise PartOfAsset("the entry is a chunk of an asset: delete the asset instead")
+            derived = await db.list_derived(session, entry_id, MAX_NAMED)
             await db.delete_entry(session, entry_id)
             await audit.write_audit(session, actor, "entry.delete", [entry_id], {})
+        return derived
 
     @asynccontextmanager
     async def _writing(self, tenant_id: UUID) -> AsyncIterator[TenantSession]:

@@ -1,5 +1,6 @@
 """Give stored text to a model: marked as data, cut if it is too long, with source and links."""
 
+import re
 import secrets
 import string
 from collections.abc import Sequence
@@ -147,6 +148,12 @@ def _draw_word() -> str:
     return "".join(secrets.choice(string.ascii_lowercase) for _ in range(8))
 
 
+LONGEST_WORD = 60
+"""Characters in which a space is looked for where a text is cut."""
+
+_SPACE = re.compile(r"\s+")
+
+
 def cut_passage(content: str, focus: tuple[int, int], length: int) -> Passage:
     """Cut the content to at most `length` characters: its start, or the part with `focus` if that is later.
 
@@ -158,12 +165,15 @@ def cut_passage(content: str, focus: tuple[int, int], length: int) -> Passage:
     # Context before the snippet gets half of the room that the snippet leaves.
     begin = max(0, start - max(0, length - (end - start)) // 2) if end > length else 0
     begin = min(begin, len(content) - length)
-    text = content[begin : begin + length]
-    if begin + length < len(content):
-        space = text.rfind(" ", length // 2)
-        text = text[:space] if space > 0 else text
-    stop = begin + len(text)
-    return Passage(f"{'…' if begin else ''}{text.strip()}{'…' if stop < len(content) else ''}", cut=True)
+    stop = begin + length
+    # Cut between words, if there is a space near.
+    if begin and (space := _SPACE.search(content, begin - 1, begin + LONGEST_WORD)) is not None:
+        begin = min(space.end(), start)
+    if stop < len(content):
+        spaces = [*_SPACE.finditer(content, max(begin + 1, stop - LONGEST_WORD), stop + 1)]
+        stop = spaces[-1].start() if spaces else stop
+    text = content[begin:stop].strip()
+    return Passage(f"{'…' if begin else ''}{text}{'…' if stop < len(content) else ''}", cut=True)
 
 
 def cut_to_tokens(content: str, focus: tuple[int, int], tokens: int) -> Passage:

@@ -5,9 +5,12 @@ from typing import Any
 from app.auth.principal import Role
 from app.contract.entries import RelatedResponse
 from app.contract.receipts import Feedback
+from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import WhyNot, read_entry_key
 from app.contract.tools import SavedSearches
+from app.contract.validation import validate
 from app.contract.vocabulary import MAX_LIMIT
+from app.errors import InvalidInput
 from app.mcp.answers.entries import answer_related, answer_saved_searches
 from app.mcp.answers.hits import answer_search
 from app.mcp.answers.passages import ToolAnswer, to_json
@@ -48,7 +51,9 @@ async def _why_not(arguments: WhyNotArguments, call: Call) -> ToolAnswer:
 
 async def _saved_searches(arguments: SavedSearchArguments, call: Call) -> ToolAnswer:
     saved = call.services.saved_searches
-    nothing: dict[str, Any] = {"items": None, "next_cursor": None, "result": None}
+    nothing: dict[str, Any] = {"items": None, "next_cursor": None, "saved": None, "result": None}
+    if arguments.save_as is not None or arguments.request is not None:
+        return await _save_search(arguments, call, nothing)
     if arguments.saved_search_id is None:
         page = await saved.list_saved(call.tenant_id, call.subject, limit=arguments.limit, cursor=arguments.cursor)
         answer = answer_saved_searches(page)
@@ -56,6 +61,16 @@ async def _saved_searches(arguments: SavedSearchArguments, call: Call) -> ToolAn
     result = await saved.run(call.tenant_id, call.subject, arguments.saved_search_id)
     answer = answer_search(result, arguments.token_budget)
     return ToolAnswer(answer.text, nothing | {"result": answer.structured})
+
+
+async def _save_search(arguments: SavedSearchArguments, call: Call, nothing: dict[str, Any]) -> ToolAnswer:
+    if others := arguments.model_fields_set - {"save_as", "request"}:
+        raise InvalidInput.of(min(others), "cannot be given with save_as and request")
+    given = {"name": arguments.save_as, "request": arguments.request}
+    asked = validate(NewSavedSearch, {name: value for name, value in given.items() if value is not None})
+    saved, new = await call.services.saved_searches.save(call.tenant_id, call.subject, asked)
+    text = f"Saved{'' if new else ' in place of the search of this name'}: run it with the saved_search_id {saved.id}."
+    return ToolAnswer(text, nothing | {"saved": to_json(saved)})
 
 
 async def _feedback(arguments: FeedbackArguments, call: Call) -> ToolAnswer:
@@ -121,13 +136,15 @@ TOOLS = (
     ),
     Tool(
         "kb_saved_searches",
-        "List or run saved searches",
-        "List the searches that the caller has saved under a name, or run one of them by its id. The result of a run"
-        " is that of kb_search, in `result`.",
+        "Save, list or run searches",
+        "List the searches that the caller has saved under a name, run one of them by its id, or save one with save_as"
+        " and request. The result of a run is that of kb_search, in `result`.",
         Role.READER,
         SavedSearchArguments,
         _saved_searches,
         search_output_schema(SavedSearches, "result"),
+        effect="adds",
+        fields={"name": "save_as"},
     ),
     Tool(
         "kb_feedback",

@@ -88,5 +88,5 @@ class Tool:
 
     @property
     def reads(self) -> bool:
-        """Whether the tool only reads, for readers: it then runs in its tenant's turn."""
-        return self.role is Role.READER and self.effect == "reads"
+        """Whether the tool is for readers and searches or reads: it then runs in its tenant's turn."""
+        return self.role is Role.READER

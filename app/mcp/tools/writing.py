@@ -41,8 +41,11 @@ async def _update(arguments: UpdateArguments, call: Call) -> ToolAnswer:
 async def _delete(arguments: DeleteArguments, call: Call) -> ToolAnswer:
     versions = None if arguments.version is None else {arguments.version}
     entry_id = arguments.entry_id
-    await call.services.entries.delete(call.tenant_id, entry_id, if_version=versions, actor=call.subject)
-    return ToolAnswer(f"The entry {entry_id} is deleted.", {"deleted": str(entry_id)})
+    named_by = await call.services.entries.delete(call.tenant_id, entry_id, if_version=versions, actor=call.subject)
+    text = f"The entry {entry_id} is deleted."
+    if named_by:
+        text += f" These entries still name it in source_ids: {', '.join(map(str, named_by))}. Check and correct them."
+    return ToolAnswer(text, to_json(DeletedEntry(entry_id, named_by)))
 
 
 TOOLS = (
@@ -88,7 +91,8 @@ TOOLS = (
         "kb_delete",
         "Delete an entry",
         "Delete an entry permanently. Passages of documents cannot be deleted one by one. Use this tool only on"
-        " request; for outdated knowledge, set `superseded_by_id` with kb_update instead.",
+        " request; for outdated knowledge, set `superseded_by_id` with kb_update instead. The result lists the entries"
+        " that name it in `source_ids`: what they say may have lost its ground.",
         Role.CREATOR,
         DeleteArguments,
         _delete,

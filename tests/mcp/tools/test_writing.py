@@ -35,12 +35,17 @@ async def test_an_update_changes_only_the_given_fields(app: FastAPI, admin: Call
 
 async def test_a_deleted_entry_no_longer_exists(app: FastAPI, admin: Caller) -> None:
     entry = await admin.add("The harbour opens at six")
+    lesson = await admin.add("Be there before six", source_ids=[entry["id"]])
     async with connect(app, admin.token) as client:
         await fail(client, "kb_delete", 412, entry_id=entry["id"], version=2)
         deleted, text = await succeed(client, "kb_delete", entry_id=entry["id"], version=1)
         await fail(client, "kb_delete", 404, entry_id=entry["id"])
-    assert deleted == {"deleted": entry["id"]}
+        last, said = await succeed(client, "kb_delete", entry_id=lesson["id"])
+    assert deleted == {"deleted": entry["id"], "named_by": [lesson["id"]]}
     assert entry["id"] in text
+    assert f"These entries still name it in source_ids: {lesson['id']}." in text
+    assert last["named_by"] == []
+    assert "source_ids" not in said
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).status_code == 404
 
 
@@ -121,6 +126,31 @@ async def test_saved_searches_of_the_caller_are_listed_and_run(app: FastAPI, adm
         await fail(client, "kb_saved_searches", 404, saved_search_id=saved["id"])
     assert theirs["items"] == []
     assert said == "There are no saved searches."
+
+
+async def test_an_agent_saves_a_search_and_runs_it(app: FastAPI, admin: Caller, reader: Caller) -> None:
+    await admin.add("The harbour opens at six", tags=["harbour"])
+    tool, request = "kb_saved_searches", {"query": "harbour", "tags": ["harbour"]}
+    async with connect(app, reader.token) as client:
+        made, text = await succeed(client, tool, save_as="Opening", request=request)
+        saved = made["saved"]
+        again, said = await succeed(client, tool, save_as="Opening", request={**request, "limit": 2})
+        run, _ = await succeed(client, tool, saved_search_id=saved["id"])
+        for wrong, field in (
+            ({"save_as": "Opening"}, "request"),
+            ({"request": request}, "save_as"),
+            ({"save_as": " ", "request": request}, "save_as"),
+            ({"save_as": "Opening", "request": {"query": "harbour", "limit": 51}}, "request.limit"),
+            ({"save_as": "Opening", "request": request, "limit": 3}, "limit"),
+        ):
+            problem = await fail(client, tool, 422, **wrong)
+            assert [error["field"] for error in problem["errors"]] == [field]
+    assert (saved["name"], saved["request"]) == ("Opening", request)
+    assert saved["id"] in text
+    assert again["saved"] == (await reader.get(f"/knowledge/saved-searches/{saved['id']}")).json()
+    assert (again["saved"]["id"], again["saved"]["request"]["limit"]) == (saved["id"], 2)
+    assert "in place of" in said
+    assert [hit["content"] for hit in run["result"]["results"]] == ["The harbour opens at six"]
 
 
 async def test_why_not_names_the_filter_that_excludes_an_entry(app: FastAPI, admin: Caller, reader: Caller) -> None:
