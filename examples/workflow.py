@@ -103,7 +103,8 @@ async def work_on_own_engine(
     """Build the services on the caller's engine and provider, and leave both open.
 
     The engine uses asyncpg and logs in at `dsn` as the service's role. Run `knowledge migrate` first: it creates the
-    schema and registers the provider's model. `pool_size` is the maximum number of connections in use.
+    schema and registers the configured model; `register_model` registers another. `pool_size` is the maximum number of
+    connections in use.
     """
     await check_database(dsn)
     services = await build_services(Database(dsn, engine=engine, pool_size=4), provider)

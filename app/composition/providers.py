@@ -1,15 +1,18 @@
 """The configured embedding models and providers."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from pydantic import SecretStr
 
 from app.concurrency.part import Part
 from app.db.database import Database
-from app.db.queries.tenants import list_models, list_models_of_tenants
+from app.db.principals import acting_for_service
+from app.db.queries.reembedding import lock_tenant, use_model
+from app.db.queries.tenants import TenantModel, has_entries, list_models, list_models_of_tenants
+from app.db.session import TenantSession
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, resolve_model
+from app.embeddings.provider import PROVIDERS, EmbeddingModel, EmbeddingProvider, resolve_model
 from app.errors import ConfigurationError
 from app.reranking import RerankerConfig, ResilientReranker, build_reranker
 from app.settings import Settings
@@ -104,28 +107,31 @@ def _blaming_next() -> Iterator[None]:
 async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
     """Find the ids of the served models.
 
-    Raises ConfigurationError for a model that is not registered, and for a tenant that uses none of the models: its
-    semantic searches would find nothing.
+    Raises ConfigurationError for a model that is not registered, and for a tenant that has entries and uses none of the
+    models: its semantic searches would find nothing.
     """
     async with database.platform_session() as session:
         models = {m.id: m.model for m in await list_models(session)}
-        tenants = await list_models_of_tenants(session)
     numbers = {(m.provider, m.name, m.dimensions): i for i, m in models.items()}
     found: list[int] = []
     for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):
         number = numbers.get((model.provider, model.name, model.dimensions))
         if number is None:
-            remedy = "migrate" if prefix == "EMBEDDING" else "model add --next"
+            remedy = f"run: knowledge {'migrate' if prefix == 'EMBEDDING' else 'model add --next'}"
+            if model.provider not in PROVIDERS:
+                remedy = "call: await register_model(DATABASE_ADMIN_URL, provider.model)"
             raise ConfigurationError(
                 f"{prefix}_PROVIDER",
                 f"the model {model.provider}/{model.name} with {model.dimensions} dimensions is not registered",
-                f"run: knowledge {remedy}",
+                remedy,
             )
         if number in found:
             raise ConfigurationError("EMBEDDING_NEXT_PROVIDER", "must name another model than EMBEDDING_PROVIDER")
         found.append(number)
-    for tenant in tenants:
-        if tenant.model_id not in found:
+    for tenant in await _list_others(database, found):
+        async with _opened(database, tenant) as session:
+            is_used = await has_entries(session)
+        if is_used:
             other = models[tenant.model_id]
             present = " and ".join(f"{model.provider}/{model.name}" for model in served)
             raise ConfigurationError(
@@ -136,3 +142,25 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
                 "tenants move from one to the other",
             )
     return found
+
+
+async def adopt_empty_tenants(database: Database, served: Sequence[int]) -> None:
+    """Give tenants without entries the first of the served models, unless they use another of these."""
+    for tenant in await _list_others(database, served):
+        async with _opened(database, tenant) as session:
+            # Waits for the writer of a first entry, and blocks the next.
+            if await lock_tenant(session) == tenant.model_id and not await has_entries(session):
+                await use_model(session, served[0])
+
+
+async def _list_others(database: Database, served: Sequence[int]) -> list[TenantModel]:
+    """The tenants whose model is not served."""
+    async with database.platform_session() as session:
+        return [tenant for tenant in await list_models_of_tenants(session) if tenant.model_id not in served]
+
+
+@contextlib.asynccontextmanager
+async def _opened(database: Database, tenant: TenantModel) -> AsyncIterator[TenantSession]:
+    with acting_for_service():
+        async with database.tenant_session(tenant.id) as session:
+            yield session

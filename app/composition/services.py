@@ -10,10 +10,17 @@ from uuid import UUID
 from app.composition.database import DatabaseAddresses, check_given, make_database, open_database, replicas_of
 from app.composition.identity import encryption_keys
 from app.composition.platform import default_limits, search_defaults
-from app.composition.providers import build_configured_reranker, build_providers, find_models, searches_per_core
+from app.composition.providers import (
+    adopt_empty_tenants,
+    build_configured_reranker,
+    build_providers,
+    find_models,
+    searches_per_core,
+)
 from app.concurrency.part import Part
 from app.contract.settings import Limits
 from app.db.database import Database
+from app.db.principals import EVERYONE, Rights, acting_as
 from app.db.schema.owner import register_model
 from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
@@ -99,6 +106,19 @@ class Services:
     jobs: JobQueue
     worker: Worker
 
+    @contextlib.asynccontextmanager
+    async def acting_in(
+        self, tenant: str | UUID, principals: tuple[str, ...] = (EVERYONE,), rights: Rights = Rights.READ
+    ) -> AsyncIterator[UUID]:
+        """Act in a tenant, by its slug or id, while the block runs; the block gets the tenant's id.
+
+        Transactions that are opened in the block are of the `principals`, by default what all readers of the tenant
+        may read, and have these rights. Raises TenantNotFound for an unknown slug.
+        """
+        tenant_id = tenant if isinstance(tenant, UUID) else (await self.tenants.find(tenant)).id
+        with acting_as(principals, rights):
+            yield tenant_id
+
     def restoration(self, tenant_id: UUID, actor: str) -> TenantRestoration:
         """Make the object that restores one export into a tenant."""
         return TenantRestoration(self.database, self.tenants, self.jobs, tenant_id, actor)
@@ -143,12 +163,14 @@ async def build_services(
     keep their newest `most_audit` rows, at least a million. `direct_dsn` is the database's own address behind a pooler:
     the worker listens there. With `part`, limits hold for all processes.
 
-    Raises ConfigurationError when a model is not registered, a tenant uses neither, or tenants are not isolated."""
+    Tenants without entries get the model of `provider`. Raises ConfigurationError when a model is not registered, a
+    tenant with entries uses neither, or tenants are not isolated."""
     await check_given(database)
     await database.join_cluster()
     defaults = replace(defaults or SearchDefaults(), rerank=reranker is not None)
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
+    await adopt_empty_tenants(database, list(providers))
     jobs = JobQueue()
     trail = AuditTrail(database)
     tenants = TenantDirectory(

@@ -1,6 +1,7 @@
 """Embedding providers: their interface, the known models, checks of vectors, and batches of texts."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
@@ -21,14 +22,15 @@ class EmbeddingModel(ModelInfo):
     """The model that computes the vectors, and its figures.
 
     Attributes:
-        max_tokens: longest input, in the model's tokens; longer text must be embedded in passages.
-        similarity_threshold: default cosine below which a passage does not count as similar.
+        max_tokens: longest input, in the model's tokens; longer text is embedded in passages. Default: 512, which most
+            models support.
+        similarity_threshold: cosine below which a passage does not count as similar. Default: 0.25, which is low.
         centre: mean cosine of the best hits of a tenant's searches at which both legs deserve the same weight in score
             fusion; None if it has not been measured.
     """
 
-    max_tokens: int
-    similarity_threshold: float
+    max_tokens: int = 512
+    similarity_threshold: float = 0.25
     centre: float | None = None
 
     @property
@@ -195,10 +197,6 @@ KNOWN: dict[str, dict[str, ModelFacts]] = {
 }
 ALIASES = {"all-MiniLM-L6-v2": MINILM, "intfloat/multilingual-e5-small": E5}
 
-# For other models: a token limit that most models support, and a low threshold.
-UNKNOWN_MAX_TOKENS = 512
-UNKNOWN_THRESHOLD = 0.25
-
 
 def resolve_model(provider: str, name: str | None = None, dimensions: int | None = None) -> EmbeddingModel:
     """Complete a choice of model with its defaults, without loading it. Raises ConfigurationError for an unknown
@@ -233,7 +231,7 @@ def _describe_unknown(provider: str, name: str, dimensions: int | None) -> Embed
         raise ConfigurationError(
             "EMBEDDING_DIMENSIONS", f"not known for the model {name!r}", "set it to the length of its vectors"
         )
-    return EmbeddingModel(provider, name, dimensions, UNKNOWN_MAX_TOKENS, UNKNOWN_THRESHOLD)
+    return EmbeddingModel(provider, name, dimensions)
 
 
 # Letters, digits, runs of whitespace, other characters: pieces that byte-pair tokenizers never join.
@@ -289,20 +287,23 @@ def split_batches(texts: Sequence[str], limits: BatchLimits, count_tokens: Calla
         yield batch
 
 
-class RemoteProvider(Protocol):
-    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
+class OwnProvider(ABC):
+    """An EmbeddingProvider that needs only its `model` and `embed_documents`: queries are embedded as documents are."""
 
     model: EmbeddingModel
-    batch: BatchLimits
 
     async def embed_query(self, text: str) -> Vector:
-        return (await self.request([text], query=True))[0]
+        return (await self.embed_queries([text]))[0]
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._request_batches(texts, query=True)
+        return await self.embed_documents(texts)
 
+    @abstractmethod
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._request_batches(texts, query=False)
+        """Embed any number of texts, in order, as unit vectors of float32 (`make_unit_vector`).
+
+        Raises EmbeddingUnavailable: searches then use keywords only, and entries get their vectors later.
+        """
 
     def count_tokens(self, text: str) -> int:
         return estimate_tokens(text)
@@ -310,6 +311,22 @@ class RemoteProvider(Protocol):
     def grasp(self, text: str) -> Grasp:
         return "words"
 
+    async def close(self) -> None:
+        return None
+
+
+class RemoteProvider(OwnProvider):
+    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
+
+    batch: BatchLimits
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._request_batches(texts, query=True)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._request_batches(texts, query=False)
+
+    @abstractmethod
     async def request(self, texts: list[str], *, query: bool) -> list[Vector]:
         """Embed one batch. Raises EmbeddingUnavailable."""
 

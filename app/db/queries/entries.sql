@@ -117,7 +117,10 @@ delete from entries where tenant_id = :tenant_id and id = :id;
 
 -- name: derived
 -- Of the entries that a search finds, as `related` shows them.
-select d.entry_id from keyword.derived_entries(:id, :limit) with ordinality d (entry_id, place) order by d.place;
+select e.id
+  from keyword.derived_entries(:id, :limit) with ordinality d (entry_id, place)
+  join entries e on e.tenant_id = :tenant_id and e.id = d.entry_id
+ order by d.place;
 
 -- name: purge_expired
 -- Only if the tenant has set a time. An entry stays while an entry that it supersedes exists: without it the older one

@@ -27,6 +27,7 @@ class RegisteredModel:
 class TenantModel:
     """The number of a tenant's model."""
 
+    id: UUID
     slug: str
     model_id: int
 
@@ -77,6 +78,11 @@ async def list_active_tenants(session: PlatformSession, within: timedelta, ages:
 async def list_models_of_tenants(session: PlatformSession) -> list[TenantModel]:
     """The model of each tenant."""
     return await session.fetch_as(TenantModel, SQL["models_of_tenants"])
+
+
+async def has_entries(session: TenantSession) -> bool:
+    """Whether the tenant has entries, or a change of its model."""
+    return bool(await session.fetch_value(SQL["has_entries"]))
 
 
 async def find_tenant(session: PlatformSession, slug: str) -> Tenant | None:

@@ -7,7 +7,11 @@ select id, slug, name, created_at from tenancy.list_tenants();
 select tenancy.active_tenants(:within, :ages::interval[]);
 
 -- name: models_of_tenants
-select slug, model_id from tenancy.list_tenants();
+select id, slug, model_id from tenancy.list_tenants();
+
+-- name: has_entries
+select exists (select from entries where tenant_id = :tenant_id)
+    or exists (select from model_changes where tenant_id = :tenant_id);
 
 -- name: find_tenant
 select id, slug, name, created_at from tenancy.list_tenants() where slug = :slug;

@@ -522,7 +522,7 @@ class EntryService:
         if_version: int | Collection[int] | None = None,
         actor: str = "service",
     ) -> Sequence[UUID]:
-        """Delete an entry; returns the entries that still name it in `source_ids`, the newest first, at most `MAX_NAMED`.
+        """Delete an entry; returns up to `MAX_NAMED` entries that still name it in `source_ids`, the newest first.
 
         Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset.
         """

@@ -16,12 +16,14 @@ from app.composition.database import PREPARATION_LOCK, SERVICE, check_database, 
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
+from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.catalog import OWN_PID, Pooler, check_pooler, find_pooler
 from app.db.schema.owner import register_model
 from app.embedded import DATABASE, EmbeddedAddress
-from app.embeddings.provider import resolve_model
+from app.embeddings.provider import EmbeddingModel, resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.settings import DatabaseSettings, Settings
@@ -184,16 +186,36 @@ async def test_unregistered_model_is_refused(database: Database) -> None:
         await build_services(database, MockProvider(resolve_model("mock", dimensions=24)))
 
 
+async def test_a_model_of_no_known_provider_is_registered_by_its_program(database: Database) -> None:
+    own = FailingProvider(EmbeddingModel("acme", "letters", 26))
+    with pytest.raises(ConfigurationError, match=r"acme/letters .* is not registered; call: await register_model\("):
+        await build_services(database, own)
+
+
 async def test_tenant_on_another_model_is_refused(
     services: Services, tenant: Tenant, fresh_database: TestDatabase
 ) -> None:
     other = resolve_model("mock", dimensions=24)
     await register_model(fresh_database.admin_dsn, other)
+    await services.entries.create(tenant.id, EntryDraft(content="a fact"))
     with pytest.raises(ConfigurationError, match="tenant first has vectors of mock/text-hash with 16 dimensions"):
         await find_models(services.database, [other])
     assert await find_models(services.database, [MODEL]) == [1]
     await services.tenants.delete(tenant.id, actor="test")
     await build_services(services.database, FailingProvider(other))
+
+
+async def test_a_tenant_without_entries_gets_the_model_that_is_served(
+    services: Services, tenant: Tenant, fresh_database: TestDatabase
+) -> None:
+    other = resolve_model("mock", dimensions=24)
+    await register_model(fresh_database.admin_dsn, other)
+    moved = await build_services(services.database, FailingProvider(other))
+    assert (await moved.tenants.context(tenant.id)).model == other
+    entry, _ = await moved.entries.create(tenant.id, EntryDraft(content="a fact"))
+    assert entry.embedding_status == "ready"
+    found = await moved.search.search(tenant.id, SearchQuery("a fact", mode="semantic"))
+    assert [hit.id for hit in found] == [entry.id]
 
 
 async def test_both_models_are_served_while_tenants_move(
@@ -205,14 +227,14 @@ async def test_both_models_are_served_while_tenants_move(
     ):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(other))
     await register_model(fresh_database.admin_dsn, other)
+    await services.entries.create(tenant.id, EntryDraft(content="a fact"))
     both = await build_services(services.database, FailingProvider(other), next_provider=FailingProvider(MODEL))
     assert sorted(both.providers) == [1, 2]
     await both.tenants.create(NewTenant("newcomer"), actor="test")
     assert (await both.tenants.context((await both.tenants.find("newcomer")).id)).model == other
     assert (await both.tenants.context(tenant.id)).model == MODEL
-    for one in (MODEL, other):
-        with pytest.raises(ConfigurationError, match=r"tenant (first|newcomer) has vectors of"):
-            await find_models(services.database, [one])
+    with pytest.raises(ConfigurationError, match="tenant first has vectors of"):
+        await find_models(services.database, [other])
     with pytest.raises(ConfigurationError, match="must name another model than EMBEDDING_PROVIDER"):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(MODEL))
 
