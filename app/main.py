@@ -72,6 +72,7 @@ def create_app(
                 sign_in=await stack.enter_async_context(open_sign_in(settings)),
                 public_url=server.public_url,
                 origins=frozenset(server.cors_origins or ()),
+                tools=server.mcp_tools,
             )
             app.state.observation = Observation(ready, part=part)
             app.state.draining = app.state.stopping = False

@@ -108,7 +108,7 @@ def _used_settings(settings: Settings) -> Iterator[tuple[str, object]]:
     for group_name, group in settings:
         for field, info in type(group).model_fields.items():
             name = str(info.validation_alias)
-            if name == "KB_PUBLIC_URL" or not (group_name in SERVED or name == "DATABASE_ADMIN_URL"):
+            if name in ("KB_PUBLIC_URL", "KB_MCP_TOOLS") or not (group_name in SERVED or name == "DATABASE_ADMIN_URL"):
                 yield name, getattr(group, field)
 
 
@@ -135,4 +135,4 @@ async def _serve(
         principal = Principal(subject, tenant.id, frozenset({role}), groups=groups)
         works = role is not Role.READER and settings.ingestion.worker
         async with working(services) if works else contextlib.nullcontext():
-            await serve_stdio(services, principal, links, sees_all=sees_all)
+            await serve_stdio(services, principal, links, settings.server.mcp_tools, sees_all=sees_all)

@@ -8,17 +8,22 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.entries import Entry
-from app.contract.tools import Citation
 from app.contract.validation import Described
 from app.contract.vocabulary import Flag
 
 
 @dataclass(frozen=True, slots=True)
-class EntryState(Entry):
-    """The entry as it is stored now; while it is in quarantine, only its id, version, flags and `quarantined`."""
+class EntryState(Described):
+    """The state of a written entry; while it is in quarantine, only its id, version, flags and `quarantined`."""
 
-    flags: Sequence[Flag] = ()
-    """Suspicious content, named of an entry in quarantine only."""
+    id: UUID
+    version: int
+    quarantined: bool
+    flags: Sequence[Flag]
+    """Suspicious content."""
+    embedding_status: Literal["ready", "pending", "none"] | None = None
+    readers: Sequence[str] | None = None
+    writers: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class ReadEntry:
     """An entry, and the part of its text that was read."""
 
     entry: Annotated[Entry, Field(description="`content` is the part that was read.")]
-    citation: Citation
+    citation: Annotated[str, Field(description="The source on one line, for the references of an answer.")]
     flags: Annotated[Sequence[Flag], Field(description="Suspicious content, as in the hits of kb_search.")]
     start: int
     total: Whole

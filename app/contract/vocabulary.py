@@ -39,6 +39,8 @@ LANGUAGES: Final = (
 Scope = Literal["global", "project"]
 Relationship = Literal["parent", "sibling", "child", "source", "derived", "tag_overlap"]
 Source = Literal["entry", "asset"]
+ToolSet = Literal["core", "all", "assistants"]
+"""Which tools a client of MCP is shown."""
 TagsMatch = Literal["any", "all"]
 Degradation = Literal[
     "embedding_unavailable",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, 
 
 from app.contract.entries import MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
 from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
-from app.contract.filters import FILTER_DESCRIPTION, FilterObject
+from app.contract.filters import FIELDS, FilterObject
 from app.contract.models import NewModelChange
 from app.contract.receipts import NewFeedback
 from app.contract.saved_searches import MAX_SAVED_NAME
@@ -42,7 +42,15 @@ ENTRY_TYPES = WithJsonSchema(TypeAdapter(EntryType | list[EntryType]).json_schem
 """Shorter than HTTP's: a language model makes no empty lists and tags."""
 
 
-Filter = Annotated[FilterObject | None, Field(description=FILTER_DESCRIPTION)]
+Filter = Annotated[
+    FilterObject | None,
+    WithJsonSchema({"type": "object"}),
+    Field(
+        description='Conditions on metadata and fields, such as {"field": "metadata.year", "gte": 2020}, with eq, ne,'
+        ' in, gt, gte, lt, lte or exists. Combine them: {"and": [...]}, {"or": [...]}, {"not": {...}}. Fields:'
+        f" {', '.join(FIELDS)}."
+    ),
+]
 CreatedAfter = Annotated[
     ZonedMoment | None, Field(description="Only entries created at this time or later; with a time zone.")
 ]
@@ -135,10 +143,8 @@ class KbSearchArguments(QueryArguments):
     )
     token_budget: TokenBudget | None = Field(
         None,
-        description="Maximum number of tokens of the text output. It has the best hit, cut if necessary, and the"
-        " further hits that fit; the hits left out are counted, and listed by id. A token is estimated as three"
-        " letters, one digit or mark, or one byte beyond ASCII: more than most tokenizers count. The structured"
-        " output then has the same hits with their main fields only.",
+        description="Maximum number of tokens of the text, estimated too high rather than too low. It has the best hit,"
+        " cut if necessary, and the further hits that fit; the others are listed by id.",
     )
 
 

@@ -19,10 +19,12 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
+from app.contract.vocabulary import ToolSet
 from app.errors import Forbidden, InvalidInput, RateLimited, UnsupportedMediaType
 from app.knowledge.tenants.directory import TenantContext
 from app.mcp.answers.passages import Links
 from app.mcp.server import Context, build_server
+from app.mcp.tools import SETS
 from app.web.access import Caller, Parts, authenticate
 from app.web.bodies import (
     LARGE,
@@ -63,14 +65,20 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request.
 
-        Raises Unauthenticated, Forbidden (also for a web page of another origin), and RateLimited for a large or a
-        further refused request, before it reads the body; UnsupportedMediaType, TooLarge and TooSlow.
+        The query parameter `tools` chooses the tools that the client lists.
+
+        Raises InvalidInput for another value of it, Unauthenticated, Forbidden (also for a web page of another origin),
+        and RateLimited for a large or a further refused request, before it reads the body; UnsupportedMediaType,
+        TooLarge and TooSlow.
         """
         scope["route"] = self
         request = Request(scope, receive)
         parts: Parts = self._app.state.parts
         admission = parts.services.admission
         _check_origin(request, parts)
+        if (chosen := request.query_params.get("tools", parts.tools)) not in SETS:
+            raise InvalidInput.of("tools", f"must be one of {', '.join(SETS)}")
+        request.state.tools = chosen
         verifier = None
         if parts.login is not None:
             verifier = parts.login.verifier
@@ -191,7 +199,7 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
     """Run the session manager of /mcp while the app runs; `app.state.parts` must be set."""
     parts: Parts = app.state.parts
     manager = StreamableHTTPSessionManager(
-        build_server(parts.services, _find_caller, Links(parts.public_url)),
+        build_server(parts.services, _find_caller, _find_tools, Links(parts.public_url)),
         json_response=True,
         stateless=True,
         max_request_body_size=sys.maxsize,  # HttpLayer limits it, as for every other path
@@ -199,6 +207,12 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
     async with manager.run():
         app.state.mcp = manager
         yield
+
+
+def _find_tools(context: Context) -> ToolSet:
+    assert isinstance(context.request, Request)
+    chosen: ToolSet = context.request.state.tools
+    return chosen
 
 
 async def _find_caller(context: Context) -> Caller:

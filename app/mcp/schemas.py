@@ -5,54 +5,33 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from app.contract.reading import EntryState
-from app.contract.tools import SearchAnswer
-from app.mcp.answers.hits import MAIN_FIELDS, MAIN_METADATA
-
 
 def input_schema(model: type) -> dict[str, Any]:
     """The schema of a tool's arguments, without the null that any optional argument accepts.
 
     Arguments for which null differs from omission keep it; the model names them in `MEANINGFUL_NULLS`.
     """
-    flat = output_schema(model)
+    flat = _flatten(model)
     simple: dict[str, Any] = _simplify(flat)
     for name in getattr(model, "MEANINGFUL_NULLS", ()):
         simple["properties"][name] = flat["properties"][name]
-    single: dict[str, Any] = _split_types(simple)
+    simple.pop("description")  # the tool's own says more
+    single: dict[str, Any] = _split_types(_shorten(simple))
     return single
 
 
 def output_schema(model: type) -> dict[str, Any]:
-    """The schema of a tool's structured output."""
+    """The schema of a tool's structured output, which has no field that is null."""
+    schema: dict[str, Any] = _simplify(_require_others(_flatten(model)))
+    return schema
+
+
+def _flatten(model: type) -> dict[str, Any]:
     schema = TypeAdapter(model).json_schema()
     flat: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
     flat.pop("title", None)
     flat.pop("examples", None)
     return flat
-
-
-def search_output_schema(model: type = SearchAnswer, place: str | None = None) -> dict[str, Any]:
-    """The schema of `model`, with a search's answer at `place`, None: the model itself.
-
-    Of the fields of hits and metadata, an answer with a token budget has the main ones.
-    """
-    schema = output_schema(model)
-    answer = schema if place is None else schema["properties"][place]["anyOf"][0]
-    answer["properties"]["results"]["items"]["required"] = [*MAIN_FIELDS, "citation", "content_cut", "flags"]
-    answer["properties"]["metadata"]["required"] = list(MAIN_METADATA)
-    return schema
-
-
-def written_output_schema(model: type = EntryState, place: str | None = None) -> dict[str, Any]:
-    """The schema of `model`, with a written entry at `place`, None: the model itself.
-
-    Of the fields of an entry, one in quarantine has the main ones and `flags`.
-    """
-    schema = output_schema(model)
-    entry = schema if place is None else schema["properties"][place]
-    entry["required"] = ["id", "version", "quarantined"]
-    return schema
 
 
 def admit_problem(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,6 +80,36 @@ def _split_types(node: Any) -> Any:
         del split["type"]
         split = {"anyOf": [{"type": one} for one in types]} | split
     return split
+
+
+LONGEST_ENUM = 20
+"""Values of an argument that the schema lists; an error lists more."""
+
+
+def _shorten(node: Any) -> Any:
+    """The schema without what costs a model tokens and tells it little: patterns, examples and long lists of values."""
+    if isinstance(node, list):
+        return [_shorten(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {name: _shorten(inner) for name, inner in value.items()} if key == "properties" else _shorten(value)
+        for key, value in node.items()
+        if not (key in ("pattern", "examples") or (key == "enum" and len(value) > LONGEST_ENUM))
+    }
+
+
+def _require_others(node: Any) -> Any:
+    """The schema in which no field that can be null is required."""
+    if isinstance(node, list):
+        return [_require_others(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: _require_others(value) for key, value in node.items()}
+    if isinstance(required := made.get("required"), list):
+        properties = made["properties"]
+        made["required"] = [name for name in required if {"type": "null"} not in properties[name].get("anyOf", ())]
+    return made
 
 
 def _simplify(node: Any) -> Any:

@@ -17,10 +17,11 @@ from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
 from app.contract.search import most_hits
 from app.contract.validation import validate
+from app.contract.vocabulary import ToolSet
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.resources import TEMPLATES, describe_prompts, get_prompt, list_resources, read_resource
-from app.mcp.tools import TOOLS
+from app.mcp.tools import SETS, TOOLS
 from app.mcp.tools.tool import Call, Tool
 from app.web.access import Caller, require_overview
 from app.web.monitoring import TOOL_CALLS
@@ -45,8 +46,10 @@ FindCaller = Callable[[Context], Awaitable[Caller]]
 """Identifies the sender of a message. Raises Unauthenticated and RateLimited."""
 
 
-def build_server(services: Services, find_caller: FindCaller, links: Links) -> Server[Any]:
-    """Build a stateless server for any transport."""
+def build_server(
+    services: Services, find_caller: FindCaller, find_tools: Callable[[Context], ToolSet], links: Links
+) -> Server[Any]:
+    """Build a stateless server for any transport; `find_tools` chooses what a client lists."""
 
     async def find(context: Context) -> Call:
         call = Call(await find_caller(context), services, links)
@@ -69,7 +72,10 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         principal = (await _let_in(find(context))).caller.principal
-        return types.ListToolsResult(tools=[_describe(tool) for tool in TOOLS.values() if principal.has(tool.role)])
+        chosen = SETS[find_tools(context)]
+        return types.ListToolsResult(
+            tools=[_describe(t) for t in TOOLS.values() if t.name in chosen and principal.has(t.role)]
+        )
 
     async def list_documents(
         context: Context, params: types.PaginatedRequestParams | None
@@ -139,7 +145,7 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
         await call.services.trail.deny(caller.tenant_id, caller.subject, tool.name, error)
         raise
     caller.act(tool.role)
-    checked: object = validate(tool.arguments, arguments)
+    checked: object = validate(tool.arguments, tool.name_arguments(arguments))
     turn = call.services.admission.reading(caller.tenant) if tool.reads else contextlib.nullcontext()
     try:
         async with turn:

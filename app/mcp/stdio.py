@@ -10,6 +10,7 @@ from mcp.server.stdio import stdio_server
 
 from app.auth.principal import Principal, Role
 from app.composition.services import Services
+from app.contract.vocabulary import ToolSet
 from app.errors import TenantNotFound, Unauthenticated
 from app.mcp.answers.passages import Links
 from app.mcp.server import Context, build_server
@@ -21,9 +22,9 @@ MAX_LINE = 32 * 1024 * 1024
 
 
 async def serve_stdio(
-    services: Services, principal: Principal, links: Links | None = None, *, sees_all: bool = False
+    services: Services, principal: Principal, links: Links, tools: ToolSet, *, sees_all: bool = False
 ) -> None:
-    """Serve one client, which acts as the principal in its tenant, until it closes standard input.
+    """Serve one client, which acts as the principal in its tenant and lists `tools`, until it closes standard input.
 
     `sees_all`: it is an admin who asks to see all of the tenant, which the audit trail records.
     """
@@ -39,7 +40,7 @@ async def serve_stdio(
         except TenantNotFound:
             raise Unauthenticated("the tenant does not exist") from None
 
-    server = build_server(services, find_caller, links or Links())
+    server = build_server(services, find_caller, lambda _context: tools, links)
     lines: Any = await _open_input()
     async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -375,6 +375,9 @@ class ServerSettings(SettingsGroup):
         "KB_CONNECTIONS_PER_ADDRESS", 1_000, "an integer from 0 to 65536; 0 means unlimited", ge=0, le=65_536
     )
     drain_seconds: float = between("KB_DRAIN_SECONDS", 3.0, 0, 300, SECONDS)
+    mcp_tools: Annotated[Literal["core", "all", "assistants"], BeforeValidator(lower_text)] = setting(
+        "KB_MCP_TOOLS", "core", "core, all or assistants"
+    )
     public_url: Annotated[str, AfterValidator(check_origin)] | None = setting(
         "KB_PUBLIC_URL", None, "an origin such as https://kb.example.com, or empty"
     )

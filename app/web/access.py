@@ -20,7 +20,7 @@ from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
 from app.contract.search import most_hits
-from app.contract.vocabulary import COMMAND_LINE
+from app.contract.vocabulary import COMMAND_LINE, ToolSet
 from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import FieldError, Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Admission
@@ -198,7 +198,7 @@ class Parts:
 
     `metrics_apart`: metrics have a separate port. `login`: that of remote MCP clients. `sign_in`: that of people at a
     provider. `public_url`: the address at which callers reach the service, if it is known. `origins`: those of web
-    pages that may call it.
+    pages that may call it. `tools`: those that MCP clients list unless they choose.
     """
 
     services: Services
@@ -208,6 +208,7 @@ class Parts:
     sign_in: ProviderSignIn | None = None
     public_url: str | None = None
     origins: frozenset[str] = frozenset()
+    tools: ToolSet = "core"
 
 
 async def identify(request: Request, token: str | None = None, verifier: TokenVerifier | None = None) -> Principal:

@@ -23,7 +23,7 @@ OFFERS = {
 async def call(caller: Caller, method: str, params: dict[str, Any]) -> Any:
     """The result of one message, or its error."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    answer = (await caller.post("/mcp", message, headers=HEADERS)).json()
+    answer = (await caller.post("/mcp?tools=all", message, headers=HEADERS)).json()
     return answer.get("result", answer)
 
 

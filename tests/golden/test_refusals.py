@@ -134,7 +134,7 @@ async def test_the_refusals_of_an_endpoint_are_golden(
 async def test_the_refusals_of_a_tool_are_golden(admin: Caller, tool: str) -> None:
     async def call(method: str, params: Any) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return (await admin.post("/mcp", message, headers=HEADERS)).json()["result"]
+        return (await admin.post("/mcp?tools=all", message, headers=HEADERS)).json()["result"]
 
     (described,) = (found for found in (await call("tools/list", {}))["tools"] if found["name"] == tool)
     fields = described["inputSchema"]["properties"]

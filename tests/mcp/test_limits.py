@@ -248,7 +248,7 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
         headers = {"Authorization": f"Bearer {token}"}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
-            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+            Client(streamable_http_client(f"{url}/mcp?tools=all", http_client=http), mode=mode) as client,
         ):
             assert [tool.name for tool in (await client.list_tools()).tools] == READING
             answers = await asyncio.gather(*(succeed(client, "kb_search", query="harbour") for _ in range(3)))
@@ -265,7 +265,7 @@ async def test_the_inspector_calls_every_tool_over_http(served: FastAPI, api_ten
     inspector = install_inspector(tmp_path)
     token = make_token(api_tenant.id, Role.TENANT_ADMIN)
     async with serve(served) as url:
-        place = (f"{url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {token}")
+        place = (f"{url}/mcp?tools=all", "--transport", "http", "--header", f"Authorization: Bearer {token}")
         for era in ("legacy", "modern"):
             assert await inspector.list_tools(*place, "--protocol-era", era) == list(CALLS)
         for name, (_, arguments, status) in CALLS.items():

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import httpx
 import httpx2
+import orjson
 import pytest
 from asgi_lifespan import LifespanManager
 from fastapi import FastAPI
@@ -22,7 +23,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.errors import ConfigurationError
 from app.main import create_app, open_login
-from app.mcp.tools import TOOLS
+from app.mcp.tools import SETS, TOOLS
 from app.settings import IngestionSettings, ServerSettings, Settings, load_settings
 from app.settings.groups import JwtSettings
 from app.web.bodies import MCP_READER
@@ -66,6 +67,54 @@ def test_schemas_suit_clients_and_models_that_accept_less() -> None:
             assert not isinstance(schema.get("type"), list), (tool.name, schema)
 
 
+def test_the_core_tools_cost_a_model_few_tokens() -> None:
+    """Tokens are counted as a quarter of the characters: what tokenizers count in JSON and English prose."""
+    listed = [
+        part for name in SETS["core"] for tool in [TOOLS[name]]
+        for part in (tool.description, orjson.dumps(tool.input_schema).decode())
+    ]  # fmt: skip
+    assert sum(map(len, listed)) / 4 <= 3_500
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", SETS["core"]),
+        ("?tools=core", SETS["core"]),
+        ("?tools=assistants", {"search", "fetch"}),
+        ("?tools=all", set(TOOLS)),
+    ],
+)
+async def test_the_address_chooses_the_tools_that_a_client_lists(
+    app: FastAPI, api_tenant: Tenant, query: str, names: set[str]
+) -> None:
+    async with connect(app, make_token(api_tenant.id, Role.TENANT_ADMIN), tools=query) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == names
+        await succeed(client, "kb_list_tags")  # roles protect tools, and sets only list them
+
+
+async def test_an_unknown_set_of_tools_is_refused(admin: Caller) -> None:
+    problem = expect_problem(await admin.post("/mcp?tools=most", INITIALIZE, headers=HEADERS), 422)
+    assert problem["errors"] == [{"field": "tools", "message": "must be one of core, all, assistants"}]
+
+
+async def test_id_and_entry_id_are_accepted_for_each_other(app: FastAPI, admin: Caller) -> None:
+    entry = await admin.add("The harbour opens at six")
+    async with connect(app, admin.token) as client:
+        for name, more in (("kb_get", {}), ("kb_get_related", {}), ("fetch", {}), ("kb_why_not", {"query": "harbour"})):
+            for key in ("id", "entry_id"):
+                await succeed(client, name, **{key: entry["id"]}, **more)
+        found, _ = await succeed(client, "kb_search", query="harbour")
+        given, _ = await succeed(
+            client, "kb_feedback", search_id=found["metadata"]["search_id"], id=entry["id"], relevant=True
+        )
+        assert given["entry_id"] == entry["id"]
+        await succeed(client, "kb_update", id=entry["id"], title="Opening")
+        both = await fail(client, "kb_get", 422, id=entry["id"], entry_id=entry["id"])
+        assert [error["field"] for error in both["errors"]] == ["id"]
+        await succeed(client, "kb_delete", id=entry["id"])
+
+
 def test_no_tool_takes_a_tenant() -> None:
     for tool in TOOLS.values():
         assert not [name for name in tool.input_schema["properties"] if "tenant" in name]
@@ -105,7 +154,7 @@ async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Ca
     assert (added["status"], again["status"]) == ("created", "existing")
     assert added["entry"]["id"] == again["entry"]["id"]
     assert added["entry"]["id"] in text
-    assert again["entry"]["title"] == "Opening"
+    assert again["entry"]["version"] == 2
     assert "updated" not in unchanged
     assert [r["status"] for r in imported["results"]] == ["created", "failed"]
     assert "1 created" in said
@@ -215,7 +264,7 @@ async def test_tools_find_nothing_of_another_tenant(app: FastAPI, admin: Caller,
                 found, text = await succeed(client, tool, **{field: query})
                 assert found["results"] == []
                 assert found["metadata"]["suggestions"] == []
-                assert found["metadata"]["estimated_matches"] == 0
+                assert found["metadata"]["total"] == 0
                 assert "zanzibar" not in text
         stats, _ = await succeed(client, "kb_stats")
     assert stats["entries"] == 0
@@ -305,7 +354,7 @@ async def test_the_sdks_client_logs_in_and_calls_a_tool(
         httpx2.AsyncClient(auth=login, mounts={PUBLIC: service}, trust_env=False) as http,
         Client(streamable_http_client(URL, http_client=http)) as client,
     ):
-        assert [tool.name for tool in (await client.list_tools()).tools] == READING
+        assert [tool.name for tool in (await client.list_tools()).tools] == [n for n in READING if n in SETS["core"]]
         found, _ = await succeed(client, "search", query="harbour")
     assert authorization.asked == [(URL, ["kb.read", "kb.roles"])]
     assert storage.tokens is not None
@@ -321,7 +370,7 @@ async def test_the_inspector_logs_in(
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     async with serve(create_guarded(url, api_services, authorization), port=port):
-        assert await inspector.log_in(f"{url}/mcp") == READING
+        assert await inspector.log_in(f"{url}/mcp") == [name for name in READING if name in SETS["core"]]
     assert authorization.asked == [(f"{url}/mcp", ["kb.read", "kb.roles"])]
 
 

@@ -8,14 +8,24 @@ from app.contract.assets import Asset
 from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
 from app.contract.fields import Page
 from app.contract.models import ModelChange
-from app.contract.reading import DocumentPart, ReadEntry, ReadPart
+from app.contract.reading import DocumentPart, EntryState, ReadEntry, ReadPart
 from app.contract.results import FoundEntry
 from app.contract.saved_searches import SavedSearch
+from app.contract.tools import ShownRelation, ShownRelations
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.quarantine import flags_of
 from app.knowledge.reembedding.machine import explain_change
-from app.mcp.answers.passages import READABLE_LENGTH, Marker, ToolAnswer, cite, cut_passage, mark_flags, to_json
+from app.mcp.answers.passages import (
+    READABLE_LENGTH,
+    Marker,
+    Passage,
+    ToolAnswer,
+    cite,
+    cut_passage,
+    mark_flags,
+    to_json,
+)
 
 Stored = FoundEntry | Entry
 
@@ -72,7 +82,7 @@ def answer_entry(entry: Entry, start: int) -> ToolAnswer:
     more = f" Continue with start {end}." if end < total else ""
     read = ReadEntry(
         entry=replace(entry, content=part),
-        citation=cite(entry),
+        citation=cite(entry).text,
         flags=flags_of(entry.metadata),
         start=start,
         total=total,
@@ -82,11 +92,26 @@ def answer_entry(entry: Entry, start: int) -> ToolAnswer:
     return ToolAnswer(f"{', '.join(facts)}.{cut}{more} {marker.notice}\n\n{text}", to_json(read))
 
 
-def show_written(entry: Entry) -> dict[str, Any]:
-    """The entry in plain JSON; of one in quarantine, only its id, version, flags and state."""
-    if not entry.quarantined:
-        return to_json(entry)
-    return {"id": str(entry.id), "version": entry.version, "flags": flags_of(entry.metadata), "quarantined": True}
+def show_written(entry: Entry) -> EntryState:
+    """The state of an entry that was written: the caller knows its text."""
+    state = EntryState(entry.id, entry.version, entry.quarantined, flags_of(entry.metadata))
+    if entry.quarantined:
+        return state
+    return replace(state, embedding_status=entry.embedding_status, readers=entry.readers, writers=entry.writers)
+
+
+def show_fields(entry: Stored, passage: Passage) -> dict[str, Any]:
+    """The fields of a ShownEntry, with the part of the content that the text has."""
+    citation = cite(entry)
+    same = ("id", "entry_type", "title", "tags", "external_id", "asset_id", "confidence", "is_verified", "updated_at")
+    return {name: getattr(entry, name) for name in (*same, "superseded_by_id")} | {
+        "citation": citation.text,
+        "content": passage.text,
+        "content_cut": passage.cut,
+        "page": citation.page,
+        "char_start": citation.char_start,
+        "flags": flags_of(entry.metadata),
+    }
 
 
 def describe_state(entry: Entry) -> str:
@@ -105,14 +130,18 @@ def answer_related(found: RelatedResponse) -> ToolAnswer:
     if not found.results:
         return ToolAnswer("Nothing is related to it, or there is no such entry.", to_json(found))
     marker = Marker([text for item in found.results for text in texts_of(item)])
-    blocks = [_write(number, item, marker) for number, item in enumerate(found.results, 1)]
+    shown = [(item, cut_passage(item.content, (0, 0), READABLE_LENGTH)) for item in found.results]
+    blocks = [_write(number, item, passage, marker) for number, (item, passage) in enumerate(shown, 1)]
     head = f"{len(found.results)} of {found.metadata.total} related entries. {marker.notice}"
-    return ToolAnswer("\n\n".join([head, *blocks]), to_json(found))
+    relations = [
+        ShownRelation(**show_fields(i, passage), relationship=i.relationship, overlap_count=i.overlap_count)
+        for i, passage in shown
+    ]
+    return ToolAnswer("\n\n".join([head, *blocks]), to_json(ShownRelations(relations, found.metadata)))
 
 
-def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
+def _write(number: int, item: RelatedEntry, passage: Passage, marker: Marker) -> str:
     shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
-    passage = cut_passage(item.content, (0, 0), READABLE_LENGTH)
     cut = " (cut)" if passage.cut else ""
     facts = [f"{item.relationship}{shared}", *list_facts(item), f"id {item.id}", *mark_of(item)]
     return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose("\n".join([*write_lines(item), passage.text]))
@@ -130,7 +159,7 @@ def answer_saved_searches(page: Page[SavedSearch]) -> ToolAnswer:
 
 
 def _answer(page: Page[Any], thing: str, things: str, lines: list[str]) -> ToolAnswer:
-    structured = {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
+    structured = to_json(page)
     if not lines:
         return ToolAnswer(f"There are no {things}.", structured)
     more = f" More follow: continue with cursor {page.next_cursor}." if page.next_cursor else ""

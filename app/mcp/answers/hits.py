@@ -2,26 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from itertools import combinations
+from typing import Any
 from uuid import UUID
 
 from app.contract.results import Hit, SearchResult
-from app.contract.tools import Budget, Note
+from app.contract.tools import Budget, Note, SearchAnswer, ShownHit, ShownMetadata
 from app.embeddings.provider import estimate_tokens
 from app.knowledge.presentation import describe_degradation
-from app.knowledge.quarantine import flags_of
-from app.mcp.answers.entries import list_facts, mark_of, texts_of, write_lines
-from app.mcp.answers.passages import (
-    READABLE_LENGTH,
-    Marker,
-    Passage,
-    ToolAnswer,
-    cite,
-    cut_passage,
-    cut_to_tokens,
-    to_json,
-)
+from app.mcp.answers.entries import list_facts, mark_of, show_fields, texts_of, write_lines
+from app.mcp.answers.passages import READABLE_LENGTH, Marker, Passage, ToolAnswer, cut_passage, cut_to_tokens, to_json
 
 COMPARED = 20
 """Best hits that are compared with each other: 190 pairs."""
@@ -83,36 +74,9 @@ def _note_difference(one: Hit, other: Hit, numbers: dict[UUID, int]) -> Note:
 ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 """How `estimate_tokens` counts: about 1.5 times the count of tokenizers for English prose."""
 
-MAIN_FIELDS = (
-    "id",
-    "entry_type",
-    "title",
-    "content",
-    "tags",
-    "origin",
-    "score",
-    "similarity",
-    "keyword_score",
-    "duplicates",
-)
-"""Fields of a hit in an answer with a token budget."""
-
 NO_TEXT = estimate_tokens("")
 """Tokens of an empty text, which each estimate includes once."""
 
-MAIN_METADATA = (
-    "search_id",
-    "total",
-    "excluded",
-    "strong_match",
-    "fallback_mode",
-    "degraded",
-    "exact",
-    "pending",
-    "reranked",
-    "suggestions",
-    "relaxations",
-)
 LEAST_CONTENT = 12
 """Minimum tokens of content for which a cut hit is still included; the first hit is always included."""
 
@@ -131,36 +95,33 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
     marker = Marker([*_texts(result), *result.metadata.suggestions])
     if token_budget is None:
         shown = [Shown(h, cut_passage(h.content, (h.snippet_start, h.snippet_end), READABLE_LENGTH)) for h in result]
-        structured = to_json(result)
-        for hit, described in zip(result, structured["results"], strict=True):
-            described |= {"citation": to_json(cite(hit)), "content_cut": False, "flags": flags_of(hit.metadata)}
         notes = compare_hits(result.results)
-        structured |= {"budget": None, "notes": [to_json(note) for note in notes]}
-        return ToolAnswer(_add_notes(_write(result, shown, marker, ""), notes), structured)
+        return ToolAnswer(
+            _add_notes(_write(result, shown, marker, ""), notes), _show(result, shown, notes, budget=None)
+        )
     shown = _fit(result, marker, token_budget)
     left_out = [hit.id for hit in result.results[len(shown) :]]
     note = _budget_note(token_budget, len(left_out), cut=bool(shown and shown[-1].passage.cut))
     notes = compare_hits([s.hit for s in shown])
     text = _add_notes(_write(result, shown, marker, note), notes, token_budget)
     text = _add_ids(text, left_out, token_budget)
-    whole = to_json(replace(result, results=[s.hit for s in shown]))
-    structured = {
-        "results": [
-            {name: described[name] for name in MAIN_FIELDS}
-            | {
-                "content": s.passage.text,
-                "content_cut": s.passage.cut,
-                "flags": flags_of(s.hit.metadata),
-                "citation": to_json(cite(s.hit)),
-            }
-            for s, described in zip(shown, whole["results"], strict=True)
-        ],
-        "metadata": {name: whole["metadata"][name] for name in MAIN_METADATA},
-        "debug_info": whole["debug_info"],
-        "notes": [to_json(note) for note in notes],
-        "budget": to_json(Budget(token_budget, estimate_tokens(text), ESTIMATE, len(left_out), left_out)),
-    }
-    return ToolAnswer(text, structured)
+    budget = Budget(token_budget, estimate_tokens(text), ESTIMATE, len(left_out), left_out)
+    return ToolAnswer(text, _show(result, shown, notes, budget=budget))
+
+
+def _show(
+    result: SearchResult, shown: Sequence[Shown], notes: Sequence[Note], *, budget: Budget | None
+) -> dict[str, Any]:
+    """The structured output: of each hit what a model can use, and the part of its content that the text has."""
+    hits = [
+        ShownHit(**show_fields(s.hit, s.passage), **{name: getattr(s.hit, name) for name in _OF_HITS}) for s in shown
+    ]
+    metadata = ShownMetadata(**{field.name: getattr(result.metadata, field.name) for field in fields(ShownMetadata)})
+    explained: Any = result.debug_info
+    return to_json(SearchAnswer(hits, metadata, explained, notes, budget, result.facets))
+
+
+_OF_HITS = ("score", "similarity", "duplicates", "group", "validity")
 
 
 def _fit(result: SearchResult, marker: Marker, budget: int) -> list[Shown]:

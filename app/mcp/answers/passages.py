@@ -4,7 +4,7 @@ import re
 import secrets
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,6 @@ import orjson
 
 from app.contract.entries import Entry
 from app.contract.results import FoundEntry
-from app.contract.tools import Citation
 from app.embeddings.provider import estimate_tokens
 
 ENTRY = "kb://entries/"
@@ -42,9 +41,34 @@ class ToolAnswer:
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """Convert a dataclass of the services to plain JSON, as in HTTP."""
-    plain: dict[str, Any] = orjson.loads(orjson.dumps(value))
+    """Convert a dataclass to plain JSON, as in HTTP but without fields that are null, which tell a model nothing."""
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(_omit_nulls(value)))
     return plain
+
+
+def _omit_nulls(value: Any) -> Any:
+    """The value with dictionaries for dataclasses. JSON that callers stored keeps its nulls."""
+    if is_dataclass(value):
+        given = {f.name: getattr(value, f.name) for f in fields(value)}
+        return {name: _omit_nulls(item) for name, item in given.items() if item is not None}
+    if isinstance(value, dict):
+        return {name: _omit_nulls(item) for name, item in value.items()}
+    return [_omit_nulls(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """The source of an entry: its parts, and `text` on one line."""
+
+    entry_id: UUID
+    asset_id: UUID | None
+    title: str | None
+    heading: str | None
+    page: int | None
+    page_end: int | None
+    char_start: int | None
+    char_end: int | None
+    text: str
 
 
 LONGEST_NAME = 120
@@ -65,7 +89,7 @@ def cite(entry: FoundEntry | Entry) -> Citation:
     title, heading = entry.title, None
     if entry.asset_id is not None:
         title, heading = _split_title(entry.title, entry.asset_name, place.get("headings"))
-    cited = Citation(entry.id, entry.asset_id, entry.asset_name, title, heading, **numbers, text="")
+    cited = Citation(entry.id, entry.asset_id, title, heading, **numbers, text="")
     return replace(cited, text=_write_citation(cited))
 
 

@@ -6,11 +6,11 @@ from app.auth.principal import Role
 from app.contract.entries import Entry, TagCount
 from app.contract.fields import Page
 from app.contract.reading import DocumentPart, ReadEntry
-from app.contract.tools import Citation, Fetched, Found, FoundList
+from app.contract.tools import Fetched, Found, FoundList
 from app.errors import Quarantined, TextNotReady
 from app.knowledge.quarantine import flags_of
 from app.mcp.answers.entries import answer_entry, answer_part, answer_tags
-from app.mcp.answers.passages import ToolAnswer, cite, to_json
+from app.mcp.answers.passages import Citation, ToolAnswer, cite, to_json
 from app.mcp.arguments import ConnectorSearchArguments, DocumentArguments, FetchArguments, GetArguments, TagArguments
 from app.mcp.schemas import output_schema
 from app.mcp.tools.tool import Call, Tool

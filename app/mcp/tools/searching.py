@@ -1,13 +1,10 @@
 """Tools that search, and that judge and explain a search."""
 
-from typing import Any
-
 from app.auth.principal import Role
-from app.contract.entries import RelatedResponse
 from app.contract.receipts import Feedback
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import WhyNot, read_entry_key
-from app.contract.tools import SavedSearches
+from app.contract.tools import SavedSearches, SearchAnswer, ShownRelations
 from app.contract.validation import validate
 from app.contract.vocabulary import MAX_LIMIT
 from app.errors import InvalidInput
@@ -22,7 +19,7 @@ from app.mcp.arguments import (
     SavedSearchArguments,
     WhyNotArguments,
 )
-from app.mcp.schemas import output_schema, search_output_schema
+from app.mcp.schemas import output_schema
 from app.mcp.tools.tool import Call, Tool
 
 
@@ -51,26 +48,24 @@ async def _why_not(arguments: WhyNotArguments, call: Call) -> ToolAnswer:
 
 async def _saved_searches(arguments: SavedSearchArguments, call: Call) -> ToolAnswer:
     saved = call.services.saved_searches
-    nothing: dict[str, Any] = {"items": None, "next_cursor": None, "saved": None, "result": None}
     if arguments.save_as is not None or arguments.request is not None:
-        return await _save_search(arguments, call, nothing)
+        return await _save_search(arguments, call)
     if arguments.saved_search_id is None:
         page = await saved.list_saved(call.tenant_id, call.subject, limit=arguments.limit, cursor=arguments.cursor)
-        answer = answer_saved_searches(page)
-        return ToolAnswer(answer.text, nothing | answer.structured)
+        return answer_saved_searches(page)
     result = await saved.run(call.tenant_id, call.subject, arguments.saved_search_id)
     answer = answer_search(result, arguments.token_budget)
-    return ToolAnswer(answer.text, nothing | {"result": answer.structured})
+    return ToolAnswer(answer.text, {"result": answer.structured})
 
 
-async def _save_search(arguments: SavedSearchArguments, call: Call, nothing: dict[str, Any]) -> ToolAnswer:
+async def _save_search(arguments: SavedSearchArguments, call: Call) -> ToolAnswer:
     if others := arguments.model_fields_set - {"save_as", "request"}:
         raise InvalidInput.of(min(others), "cannot be given with save_as and request")
     given = {"name": arguments.save_as, "request": arguments.request}
     asked = validate(NewSavedSearch, {name: value for name, value in given.items() if value is not None})
     saved, new = await call.services.saved_searches.save(call.tenant_id, call.subject, asked)
     text = f"Saved{'' if new else ' in place of the search of this name'}: run it with the saved_search_id {saved.id}."
-    return ToolAnswer(text, nothing | {"saved": to_json(saved)})
+    return ToolAnswer(text, {"saved": to_json(saved)})
 
 
 async def _feedback(arguments: FeedbackArguments, call: Call) -> ToolAnswer:
@@ -97,7 +92,7 @@ TOOLS = (
         Role.READER,
         KbSearchArguments,
         _search,
-        search_output_schema(),
+        output_schema(SearchAnswer),
     ),
     Tool(
         "kb_get_related",
@@ -109,7 +104,7 @@ TOOLS = (
         Role.READER,
         RelatedArguments,
         _related,
-        output_schema(RelatedResponse),
+        output_schema(ShownRelations),
     ),
     Tool(
         "hybrid_search",
@@ -120,7 +115,7 @@ TOOLS = (
         Role.READER,
         HybridSearchArguments,
         _hybrid_search,
-        search_output_schema(),
+        output_schema(SearchAnswer),
         fields={"query": "query_text", "limit": "top_k"},
         most_hits=MAX_LIMIT,
     ),
@@ -142,7 +137,7 @@ TOOLS = (
         Role.READER,
         SavedSearchArguments,
         _saved_searches,
-        search_output_schema(SavedSearches, "result"),
+        output_schema(SavedSearches),
         effect="adds",
         fields={"name": "save_as"},
     ),

@@ -50,7 +50,7 @@ class Tool:
 
     `output` is the schema of its result, and `idempotent` whether a second call with the same arguments has no further
     effect. `fields` maps field names of the services to its own, for errors. `most_hits` is the largest page of its
-    searches; None: that of the service for external callers.
+    searches; None: that of the service for external callers. `brief` has shorter schemas of some arguments.
     """
 
     name: str
@@ -64,11 +64,22 @@ class Tool:
     idempotent: bool = True
     fields: Mapping[str, str] = field(default_factory=dict)
     most_hits: int | None = None
+    brief: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The schema of its arguments."""
-        return input_schema(self.arguments)
+        schema = input_schema(self.arguments)
+        return schema | {"properties": schema["properties"] | self.brief}
+
+    def name_arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by their own names: models confuse `id`, as hits have it, with `entry_id`."""
+        known = self.input_schema["properties"]
+        own = {name: other for name, other in (("id", "entry_id"), ("entry_id", "id")) if other in known}
+        return {
+            name if name in known or own.get(name, name) in given else own.get(name, name): value
+            for name, value in given.items()
+        }
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 """Tools that store, change and delete entries."""
 
 from app.auth.principal import Role
-from app.contract.entries import BulkRequest, BulkResponse, NewEntry
-from app.contract.reading import AddedEntry, DeletedEntry
+from app.contract.entries import MAX_BULK, BulkRequest, BulkResponse, NewEntry
+from app.contract.reading import AddedEntry, DeletedEntry, EntryState
 from app.mcp.answers.entries import describe_state, show_written
 from app.mcp.answers.passages import ToolAnswer, to_json
 from app.mcp.arguments import DeleteArguments, UpdateArguments
-from app.mcp.schemas import output_schema, written_output_schema
+from app.mcp.schemas import input_schema, output_schema
 from app.mcp.tools.tool import Call, Tool
 
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     entry, new = await call.services.entries.create(call.tenant_id, arguments, actor=call.subject)
-    status = "created" if new else "existing"
     said = "Stored as a new entry" if new else "The entry existed already and has the given fields now"
     text = f"{said}: id {entry.id}. {describe_state(entry)}"
-    return ToolAnswer(text, {"status": status, "entry": show_written(entry)})
+    return ToolAnswer(text, to_json(AddedEntry("created" if new else "existing", show_written(entry))))
 
 
 async def _import(arguments: BulkRequest, call: Call) -> ToolAnswer:
@@ -35,7 +34,7 @@ async def _update(arguments: UpdateArguments, call: Call) -> ToolAnswer:
         call.tenant_id, arguments.entry_id, arguments, if_version=versions, actor=call.subject
     )
     text = f"The entry has the given fields now: id {entry.id}, version {entry.version}."
-    return ToolAnswer(f"{text} {describe_state(entry)}", show_written(entry))
+    return ToolAnswer(f"{text} {describe_state(entry)}", to_json(show_written(entry)))
 
 
 async def _delete(arguments: DeleteArguments, call: Call) -> ToolAnswer:
@@ -47,6 +46,14 @@ async def _delete(arguments: DeleteArguments, call: Call) -> ToolAnswer:
         text += f" These entries still name it in source_ids: {', '.join(map(str, named_by))}. Check and correct them."
     return ToolAnswer(text, to_json(DeletedEntry(entry_id, named_by)))
 
+
+_NEW, _CHANGED = (input_schema(model)["properties"] for model in (NewEntry, UpdateArguments))
+_UNDESCRIBED = {
+    name: {key: value for key, value in schema.items() if key != "description"}
+    for name, schema in _CHANGED.items()
+    if name in _NEW
+}
+"""The fields of an entry for kb_update, which kb_add describes."""
 
 TOOLS = (
     Tool(
@@ -60,7 +67,7 @@ TOOLS = (
         Role.CREATOR,
         NewEntry,
         _add,
-        written_output_schema(AddedEntry, "entry"),
+        output_schema(AddedEntry),
         effect="changes",
     ),
     Tool(
@@ -73,19 +80,22 @@ TOOLS = (
         _import,
         output_schema(BulkResponse),
         effect="changes",
+        brief={"entries": {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": {"type": "object"}}},
     ),
     Tool(
         "kb_update",
         "Change an entry",
-        "Change the given fields of an entry; omitted fields are unchanged. To replace outdated knowledge and keep its"
+        "Change the given fields of an entry, as kb_add describes them; omitted fields are unchanged, and null clears"
+        " one that can be null. To replace outdated knowledge and keep its"
         " history, add a new entry and set `superseded_by_id` of the old one instead. Read the entry with kb_get"
         " first, and send its `version`, so that you do not overwrite a change of someone else. An entry with"
         " `writers` is changed and deleted only by them.",
         Role.CREATOR,
         UpdateArguments,
         _update,
-        written_output_schema(),
+        output_schema(EntryState),
         effect="changes",
+        brief=_UNDESCRIBED,
     ),
     Tool(
         "kb_delete",
