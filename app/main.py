@@ -97,6 +97,8 @@ def create_app(
         title="Knowledge search",
         version=version("knowledge-search"),
         description=DESCRIPTION,
+        contact={"name": "The team that runs this service"},
+        license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         lifespan=lifespan,
         # Relative to the document, so that it is right behind any proxy.
         servers=[{"url": "/", "description": "The service that serves this document"}],

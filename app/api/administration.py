@@ -301,7 +301,9 @@ async def list_quarantined(
     )
 
 
-@quarantine_router.post("/release", response_model=Released, responses=problems(413, 415))
+@quarantine_router.post(
+    "/release", summary="Release from quarantine", response_model=Released, responses=problems(413, 415)
+)
 async def release(body: Release, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Release entries, or all chunks of assets, from quarantine. Searches find them at once, with their flags.
 

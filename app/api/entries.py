@@ -144,7 +144,7 @@ async def delete_entry(
     return Response(status_code=204)
 
 
-@readers.get("/{entry_id}/related", response_model=RelatedResponse)
+@readers.get("/{entry_id}/related", summary="List related entries", response_model=RelatedResponse)
 async def related_entries(
     entry_id: UUID,
     caller: CurrentCaller,

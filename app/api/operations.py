@@ -28,13 +28,15 @@ FORWARDED = (
 """Prefixes of the headers with which a proxy marks forwarded requests."""
 
 
-@router.get("/healthz", response_model=dict[str, str])
+@router.get("/healthz", summary="Check that the process answers", response_model=dict[str, str])
 async def healthz() -> Response:
     """Check that the process answers; checks nothing else."""
     return json_response({"status": "ok"})
 
 
-@router.get("/readyz", response_model=dict[str, str], responses=problems(503))
+@router.get(
+    "/readyz", summary="Check that requests can be served", response_model=dict[str, str], responses=problems(503)
+)
 async def readyz(request: Request) -> Response:
     """Check that requests can be served: the database answers, it has the migrations of this version, and the service
     is not shutting down."""

@@ -23,6 +23,7 @@ from app.contract.problems import TYPES, Problem
 from app.errors import FieldError
 from app.web.layer import accepts_gzip
 from app.web.openapi_examples import REQUEST_ID, ExampleMaker
+from app.web.openapi_sharing import share_repeats
 from app.web.problems import MEDIA_TYPE, SCHEMA, problems, title_of
 from app.web.rendering import ETAG, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles, has_current
 from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
@@ -97,6 +98,8 @@ def _complete(document: dict[str, Any]) -> None:
     for path in document["paths"].values():
         _describe_conditions(path.get("get"))
         for operation in path.values():
+            operation["summary"] = _summarise(operation)
+            operation.setdefault("security", [])
             for status, response in problems(*ANYWHERE).items():
                 operation["responses"].setdefault(
                     str(status),
@@ -111,6 +114,13 @@ def _complete(document: dict[str, Any]) -> None:
             for status, response in operation["responses"].items():
                 _complete_response(int(status), response, make)
     _rename(document, {name: _subject(name, schemas) for name in schemas})
+
+
+def _summarise(operation: Mapping[str, Any]) -> str:
+    """The summary in sentence case; FastAPI's own is a title made of the function's name."""
+    given: str = operation["summary"]
+    words = operation["operationId"].replace("_", " ")
+    return words.capitalize() if given == words.title() else given
 
 
 def _describe_conditions(read: dict[str, Any] | None) -> None:
@@ -214,7 +224,7 @@ def install_document(app: FastAPI) -> None:
 
 
 def _generate(app: FastAPI) -> Document:
-    plain = orjson.dumps(app.openapi())
+    plain = orjson.dumps(share_repeats(app.openapi()))
     return Document(plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=16).hexdigest())
 
 
@@ -234,6 +244,7 @@ DOCS_TAGS = (
     {"name": "search", "description": "Semantic, keyword and hybrid search, and feedback on hits."},
     {"name": "entries", "description": "Short pieces of knowledge: create, change, bulk load, list relations."},
     {"name": "assets", "description": "Whole documents: upload, watch the indexing, read the extracted text."},
+    {"name": "sources", "description": "Folders, repositories and websites whose documents are kept in sync."},
     {"name": "saved searches", "description": "Named searches, and webhooks for new matches."},
     {"name": "permissions", "description": "Who may read and change entries, assets and sources."},
     {"name": "administration", "description": "A tenant's statistics, settings, records and model."},

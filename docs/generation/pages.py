@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from app.main import create_app
 from app.settings import Settings
+from app.web.openapi_sharing import share_repeats
 from docs.generation.commands import render_commands
 from docs.generation.errors import render_errors
 from docs.generation.http import render_http
@@ -17,7 +18,7 @@ def make_pages() -> Mapping[str, str]:
     document = create_app(Settings()).openapi()
     return {
         "reference/http.md": render_http(document),
-        "reference/openapi.json": json.dumps(document, indent=1, ensure_ascii=False),
+        "reference/openapi.json": json.dumps(share_repeats(document), indent=1, ensure_ascii=False),
         "reference/mcp.md": render_tools(),
         "reference/commands.md": render_commands(),
         "reference/settings.md": render_settings(),

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 
 from app.contract.problems import TYPES
 from app.web.openapi import ANYWHERE, PATH, install_document
+from app.web.openapi_sharing import share_repeats
 from app.web.problems import MEDIA_TYPE
 from tests.api.endpoints import OPEN
 from tests.fixtures.http.callers import Caller
@@ -68,6 +69,11 @@ def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi()
 
 
+@pytest.fixture(scope="module")
+def served(document: dict[str, Any]) -> dict[str, Any]:
+    return share_repeats(document)
+
+
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -102,6 +108,83 @@ def test_every_operation_is_described_with_its_refusals(document: dict[str, Any]
         assert ({"401", "403", "503"} <= statuses) is secured, name
         assert bool(operation.get("security")) is secured, name
         assert "requestBody" not in operation or {"413", "415", "422"} <= statuses, name
+
+
+def test_the_served_document_passes_the_default_rules_of_linters(
+    served: dict[str, Any], document: dict[str, Any]
+) -> None:
+    """The rules of Redocly (recommended) and Spectral (spectral:oas) that a change of routes or shapes can break."""
+    info, tags = served["info"], {tag["name"]: tag["description"] for tag in served["tags"]}
+    assert info["license"]["identifier"] == "Apache-2.0"
+    assert info["contact"]
+    assert info["description"]
+    assert served["servers"]
+    ids = [operation["operationId"] for _, operation in operations(served)]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"\w+", given) for given in ids)
+    assert set(tags) == {tag for _, operation in operations(served) for tag in operation["tags"]}
+    for name, operation in operations(served):
+        path = name.split(" ")[1]
+        parameters = [follow(served, parameter) for parameter in operation.get("parameters", ())]
+        assert isinstance(operation["security"], list), "security-defined"
+        assert len(operation["tags"]) == 1, name
+        assert any("200" <= status < "400" for status in operation["responses"]), name
+        assert any("400" <= status < "500" for status in operation["responses"]), name
+        assert not path.endswith("/"), name
+        assert "?" not in path, name
+        assert {p["name"] for p in parameters if p["in"] == "path"} == set(re.findall(r"\{(\w+)\}", path)), name
+        assert len({(p["in"], p["name"]) for p in parameters}) == len(parameters), name
+    text = json.dumps(served)
+    assert "<script" not in text
+    assert "eval(" not in text
+    for kind, components in served["components"].items():
+        if kind != "securitySchemes":
+            assert [name for name in components if f'"#/components/{kind}/{name}"' not in text] == []
+    for enum in find_values(served, "enum"):
+        assert len({json.dumps(value) for value in enum}) == len(enum)
+
+
+def test_summaries_are_in_sentence_case(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        first, *rest = operation["summary"].split()
+        assert first[0].isupper(), name
+        assert [word for word in rest if word.istitle()] == [], name
+        assert operation["summary"][-1] != ".", name
+
+
+def test_the_served_document_is_small_and_has_all_that_the_whole_has(
+    served: dict[str, Any], document: dict[str, Any]
+) -> None:
+    assert len(json.dumps(served, ensure_ascii=False, separators=(",", ":")).encode()) <= 350_000
+    inlined = resolve(served, served)
+    assert inlined["paths"] == resolve(document, document)["paths"]
+
+
+def follow(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    """The object that a reference to a component other than a schema stands for."""
+    if not (given := node.get("$ref", "")).startswith("#/components/") or given.startswith("#/components/schemas/"):
+        return node
+    _, _, kind, name = given.split("/")
+    found: dict[str, Any] = document["components"][kind][name]
+    return found
+
+
+def resolve(document: dict[str, Any], node: Any) -> Any:
+    """The node with the object in place of each such reference."""
+    if isinstance(node, list):
+        return [resolve(document, item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: resolve(document, value) for key, value in follow(document, node).items()}
+
+
+def find_values(node: Any, key: str) -> Iterator[Any]:
+    if isinstance(node, dict):
+        if isinstance(node.get(key), list):
+            yield node[key]
+        node = list(node.values())
+    for item in node if isinstance(node, list) else ():
+        yield from find_values(item, key)
 
 
 def test_every_status_of_an_error_is_described_somewhere(document: dict[str, Any]) -> None:

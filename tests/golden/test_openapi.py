@@ -2,7 +2,6 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -12,25 +11,11 @@ from app.contract.validation import descriptions_of
 from tests.golden.files import expect_golden, expect_only, sort_keys, write_json
 
 
-def move_problems(paths: dict[str, Any]) -> dict[str, Any]:
-    """Take the responses for errors, which operations share, out of them; a response of its own stays in its place."""
-    shared: dict[str, Any] = {}
-    for path in paths.values():
-        for operation in path.values():
-            responses = operation["responses"]
-            refused = {status: response for status, response in responses.items() if status >= "400"}
-            for status, response in refused.items():
-                if shared.setdefault(status, response) == response:
-                    responses[status] = "as in problems.json"
-    return shared
-
-
 async def test_the_openapi_document_is_golden(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
-    problems = move_problems(document["paths"])
     files = {
         "paths.json": document.pop("paths"),
-        "problems.json": problems,
+        "problems.json": document["components"].pop("responses"),
         "schemas.json": document["components"].pop("schemas"),
         "document.json": document,
     }

@@ -80,7 +80,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Entries
+         * List entries
          * @description List entries, by default newest first, optionally of one type, tag, asset or external id. Superseded entries are
          *     listed, expired and quarantined ones only with `include_expired` and `include_quarantined`. A page has fewer than
          *     `limit` when its text reaches 2 MiB.
@@ -88,7 +88,7 @@ export interface paths {
         get: operations["list_entries"];
         put?: never;
         /**
-         * Create Entry
+         * Create entry
          * @description Store an entry. If an entry with the same `external_id`, or without one the same content, exists, it is updated
          *     and returned with 200. An expired entry becomes visible again, unless `expires_at` is given.
          *
@@ -110,7 +110,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Entry
+         * Get entry
          * @description Get an entry with its ETag. An entry that searches skip, because it is expired or superseded, can still be read.
          *     PATCH can make it visible again: see `expires_at` and `superseded_by_id`. A quarantined entry gets a reader a 403
          *     response; creators and tenant admins read it, and a tenant admin releases it. Each call counts as an access for the
@@ -120,14 +120,14 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete Entry
+         * Delete entry
          * @description Delete an entry.
          */
         delete: operations["delete_entry"];
         options?: never;
         head?: never;
         /**
-         * Change Entry
+         * Change entry
          * @description Change the given fields. A changed text is embedded again.
          */
         patch: operations["change_entry"];
@@ -141,7 +141,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Related Entries
+         * List related entries
          * @description List the parent, then siblings (for a chunk its neighbours), then children, its sources, derived entries, and
          *     entries that share two or more tags. Each entry is listed once, under the first relation that applies. A reader gets
          *     403 for an entry in quarantine.
@@ -163,7 +163,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Versions
+         * List versions
          * @description List the former versions of an entry, the latest first, with the times between which they were valid. The entry
          *     may be deleted. There are versions from the time on at which the tenant's setting `keep_versions_days` was set. A
          *     reader does not see those in quarantine, nor any former version of an entry that is quarantined now. A page has
@@ -188,7 +188,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create Entries
+         * Create entries
          * @description Store 1 to 1,000 entries. If one is refused, the others are still stored.
          */
         post: operations["create_entries"];
@@ -206,13 +206,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Assets
+         * List assets
          * @description List the assets, by default newest first.
          */
         get: operations["list_assets"];
         put?: never;
         /**
-         * Upload Asset
+         * Upload asset
          * @description Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
          *     progress.
          *
@@ -239,21 +239,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Asset
+         * Get asset
          * @description Get an asset with its ETag and its indexing progress.
          */
         get: operations["get_asset"];
         put?: never;
         post?: never;
         /**
-         * Delete Asset
+         * Delete asset
          * @description Delete an asset and its chunks.
          */
         delete: operations["delete_asset"];
         options?: never;
         head?: never;
         /**
-         * Change Asset
+         * Change asset
          * @description Change the given fields of an asset and, in the same transaction, of its chunks: a search sees all of the change
          *     or nothing. With another title the chunks are embedded again in the background.
          */
@@ -268,7 +268,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Asset Text
+         * Get asset text
          * @description Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points). A
          *     reader gets a 403 response while a chunk is in quarantine.
          */
@@ -289,7 +289,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Asset Content
+         * Get asset content
          * @description Get the bytes of the current version as they were uploaded. They are kept as long as the asset exists.
          *
          *     The answer is an attachment that no browser opens as a page: HTML and SVG have the type application/octet-stream. If
@@ -313,7 +313,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Asset Versions
+         * List asset versions
          * @description List the former versions of the chunks of an asset, the latest first, with the times between which they were
          *     valid; `id` is that of the chunk. The asset may be deleted. Chunks that ended together, as those of a replaced file
          *     do, have the same `valid_until`. A search with `as_of` and `asset_id` finds those of one time. A reader does not see
@@ -339,7 +339,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Retry Asset
+         * Retry asset
          * @description Parse a failed asset again.
          */
         post: operations["retry_asset"];
@@ -357,7 +357,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Sources
+         * List sources
          * @description List the sources by name. Each has the time at which it last agreed with its origin.
          */
         get: operations["list_sources"];
@@ -377,12 +377,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Source
+         * Get source
          * @description Get a source with the number of its items in each state.
          */
         get: operations["get_source"];
         /**
-         * Put Source
+         * Put source
          * @description Make a source have what a manifest lists, a source being a folder, a repository or a store elsewhere.
          *
          *     In one transaction, assets whose external_id is no longer listed are deleted, and those that are listed under a new
@@ -397,7 +397,7 @@ export interface paths {
         put: operations["put_source"];
         post?: never;
         /**
-         * Delete Source
+         * Delete source
          * @description Delete a source. By default its assets stay, with their external ids, as assets that were uploaded without a
          *     source; 409 if another asset has the same external_id.
          */
@@ -415,7 +415,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Source Items
+         * List source items
          * @description List the items of a source's last manifest by external_id. Those that were refused or failed have a reason.
          */
         get: operations["list_source_items"];
@@ -435,7 +435,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Tags
+         * List tags
          * @description List the tags with the number of entries of each, by default in the order of their characters. Only visible
          *     entries count, and tags without one are omitted: the count is the number of entries that a search with this tag
          *     can find.
@@ -457,13 +457,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Saved Searches
+         * List saved searches
          * @description List the caller's saved searches, by default newest first.
          */
         get: operations["list_saved_searches"];
         put?: never;
         /**
-         * Save Search
+         * Save search
          * @description Save a search under a name. It belongs to the caller, and the name is unique among the caller's saved searches:
          *     saving with the same name again replaces the request, keeps the id and the subscription, and answers 200. A search
          *     that could not run gets 422.
@@ -483,14 +483,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Saved Search
+         * Get saved search
          * @description Get one of the caller's saved searches.
          */
         get: operations["get_saved_search"];
         put?: never;
         post?: never;
         /**
-         * Delete Saved Search
+         * Delete saved search
          * @description Delete a saved search and its subscription.
          */
         delete: operations["delete_saved_search"];
@@ -509,7 +509,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run Saved Search
+         * Run saved search
          * @description Run a saved search like POST /knowledge/search; continue there with `next_cursor`. 422 if the request has become
          *     invalid because the tenant's limits changed.
          */
@@ -528,7 +528,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Subscription
+         * Get subscription
          * @description Get the subscription of one of the caller's saved searches, and the state of its deliveries.
          */
         get: operations["get_subscription"];
@@ -570,7 +570,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Confirm Subscription
+         * Confirm subscription
          * @description Send the endpoint another challenge, for example after it has refused; at the earliest a minute after the last
          *     one. A confirmed subscription is unchanged.
          */
@@ -591,7 +591,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give Feedback
+         * Give feedback
          * @description Rate a hit of one of the caller's searches of the last 24 hours. New feedback on the same hit replaces the old.
          *
          *     404 if the search is not the caller's, 422 if the search did not find the entry.
@@ -611,7 +611,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Subscriptions
+         * List subscriptions
          * @description List all subscriptions of the tenant, newest first, with only the hosts of their URLs.
          */
         get: operations["list_subscriptions"];
@@ -634,7 +634,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete Subscription
+         * Delete subscription
          * @description End any subscription of the tenant.
          */
         delete: operations["delete_subscription"];
@@ -651,7 +651,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Report Feedback
+         * Report feedback
          * @description List searches without results and disliked hits of the last 30 days.
          */
         get: operations["report_feedback"];
@@ -671,7 +671,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Stats
+         * Get stats
          * @description Get counts of entries and assets, the backlog, the model, and the searches of the last day.
          */
         get: operations["get_stats"];
@@ -691,7 +691,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Callers
+         * List callers
          * @description List the callers of the last 24 hours with their searches and changes, the most active first.
          */
         get: operations["list_callers"];
@@ -711,7 +711,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Settings
+         * Get settings
          * @description Get the tenant's settings.
          */
         get: operations["get_settings"];
@@ -721,7 +721,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change Settings
+         * Change settings
          * @description Change some settings. Null restores the service's default. Limits must not exceed the platform's.
          */
         patch: operations["change_settings"];
@@ -735,7 +735,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Audit
+         * List audit
          * @description List the audit trail, newest first; metadata only. Send the same filters with a cursor.
          */
         get: operations["list_audit"];
@@ -755,14 +755,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Model Change
+         * Get model change
          * @description Get the progress of the model change; 404 if there is none. A complete rebuild is shown until the next change
          *     begins or DELETE.
          */
         get: operations["get_model_change"];
         put?: never;
         /**
-         * Start Model Change
+         * Start model change
          * @description Move to another embedding model, or rebuild the vectors of the model in use by naming it. The service creates
          *     the vectors in the background; searches stay complete.
          *
@@ -772,7 +772,7 @@ export interface paths {
          */
         post: operations["start_model_change"];
         /**
-         * End Model Change
+         * End model change
          * @description End the change: keep the model in use, and remove the vectors of the other model in the background.
          */
         delete: operations["end_model_change"];
@@ -791,7 +791,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Switch Model
+         * Switch model
          * @description Use the new model for searches from now on.
          */
         post: operations["switch_model"];
@@ -811,7 +811,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Switch Model Back
+         * Switch model back
          * @description Use the old model for searches again. This is possible until the change is ended.
          */
         post: operations["switch_model_back"];
@@ -829,13 +829,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Revoked Tokens
+         * List revoked tokens
          * @description List the revoked tokens of the tenant that have not expired, newest first.
          */
         get: operations["list_revoked_tokens"];
         put?: never;
         /**
-         * Revoke Token
+         * Revoke token
          * @description Refuse a token of the tenant before it expires. Every process refuses it within two seconds.
          */
         post: operations["revoke_token"];
@@ -853,14 +853,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Keys
+         * List keys
          * @description List the API keys of the tenant, newest first, with their last use. Expired keys are listed until they are
          *     revoked.
          */
         get: operations["list_keys"];
         put?: never;
         /**
-         * Create Key
+         * Create key
          * @description Create an API key, a bearer token for a program. Only this answer has the key: the service stores a hash. Where
          *     not all readers may read everything, send X-KB-Access: all, since the key reads what its groups may.
          */
@@ -882,7 +882,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke Key
+         * Revoke key
          * @description Revoke an API key. Every process of the service refuses it at once.
          */
         delete: operations["revoke_key"];
@@ -905,7 +905,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change Access
+         * Change access
          * @description Change who may read and change many entries and assets.
          *
          *     A request looks at the next 200 items that the caller sees and that pass `where`; send it again with `next_cursor`
@@ -925,7 +925,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show Entry Readers
+         * Show entry readers
          * @description Get who may read and change an entry, or the asset of a chunk: the lists, and the callers that pass them.
          */
         get: operations["show_entry_readers"];
@@ -945,7 +945,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show Asset Readers
+         * Show asset readers
          * @description Get who may read and change an asset: its lists, and the callers that pass them.
          */
         get: operations["show_asset_readers"];
@@ -965,7 +965,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show Source Readers
+         * Show source readers
          * @description Get who may see and keep a source: its lists, and the callers that pass them.
          */
         get: operations["show_source_readers"];
@@ -985,7 +985,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show Subject
+         * Show subject
          * @description Get what a person may read: numbers, and the items that not all readers may read.
          */
         get: operations["show_subject"];
@@ -1005,7 +1005,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Searches
+         * List searches
          * @description List the searches of the last 24 hours, newest first. Send the same filters with a cursor.
          */
         get: operations["list_searches"];
@@ -1025,7 +1025,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Search Receipt
+         * Get search receipt
          * @description Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate.
          */
         get: operations["get_search_receipt"];
@@ -1047,7 +1047,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replay Search
+         * Replay search
          * @description Run a search of the last 24 hours again, as of its time and with its settings, and compare both rankings. With
          *     nothing changed since, they are the same. What the search has found since its time is only known if the tenant keeps
          *     versions (`keep_versions_days`); otherwise the replay runs on what is valid now.
@@ -1067,7 +1067,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Erasures
+         * List erasures
          * @description List the receipts of the tenant's erasures, newest first.
          */
         get: operations["list_erasures"];
@@ -1095,7 +1095,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Erasure
+         * Get erasure
          * @description Get the receipt of an erasure, with what the last look found.
          */
         get: operations["get_erasure"];
@@ -1115,7 +1115,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Quarantined
+         * List quarantined
          * @description List the quarantined entries and chunks, newest first, optionally of one asset. `metadata.flags` names what was
          *     found in each.
          */
@@ -1138,7 +1138,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Release
+         * Release from quarantine
          * @description Release entries, or all chunks of assets, from quarantine. Searches find them at once, with their flags.
          *
          *     A release holds for each flagged field as it is now: the same text, title, tag or metadata is not quarantined again
@@ -1160,13 +1160,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Tenants
+         * List tenants
          * @description List the tenants, oldest first.
          */
         get: operations["list_tenants"];
         put?: never;
         /**
-         * Create Tenant
+         * Create tenant
          * @description Create a tenant.
          */
         post: operations["create_tenant"];
@@ -1187,14 +1187,14 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete Tenant
+         * Delete tenant
          * @description Delete a tenant and all its data.
          */
         delete: operations["delete_tenant"];
         options?: never;
         head?: never;
         /**
-         * Change Tenant
+         * Change tenant
          * @description Set the limits of a tenant. The tenant's own admin can only lower them.
          */
         patch: operations["change_tenant"];
@@ -1208,13 +1208,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Revoked Platform Tokens
+         * List revoked platform tokens
          * @description List the revoked tokens of platform admins that have not expired, newest first.
          */
         get: operations["list_revoked_platform_tokens"];
         put?: never;
         /**
-         * Revoke Platform Token
+         * Revoke platform token
          * @description Refuse a platform admin's token before it expires. Every process refuses it within two seconds. A tenant's tokens
          *     are revoked by its own admin.
          */
@@ -1233,7 +1233,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Healthz
+         * Check that the process answers
          * @description Check that the process answers; checks nothing else.
          */
         get: operations["healthz"];
@@ -1253,7 +1253,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Readyz
+         * Check that requests can be served
          * @description Check that requests can be served: the database answers, it has the migrations of this version, and the service
          *     is not shutting down.
          */
