@@ -22,13 +22,19 @@ create table asset_statistics (
 );
 comment on table asset_statistics is 'Bytes of the files of a tenant, kept exact by the trigger on assets';
 
-create table embedding_usage (
+create table usage_by_day (
   tenant_id uuid not null references tenants on delete cascade,
   day date not null,
-  tokens bigint not null,
+  tokens bigint not null default 0,
+  searches bigint not null default 0,
+  writes bigint not null default 0,
+  entries bigint,
+  files bigint,
+  bytes bigint,
   primary key (tenant_id, day)
 );
-comment on table embedding_usage is 'Tokens embedded for a tenant on a day (UTC)';
+comment on table usage_by_day is
+  'What a tenant used on a day (UTC); entries, files and bytes are those stored when they were last counted on that day';
 
 -- A removed file only lowers the number: when a tenant is deleted, its row here may be deleted before its files.
 create or replace function count_asset_bytes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$

@@ -10,7 +10,7 @@ grant insert on audit to kb_reader;
 -- Creators write knowledge, and triggers what follows from it: vectors to compute, former versions, statistics.
 grant insert, update, delete on entries, assets, embeddings, pending_embeddings, entry_changes, former_entries,
   former_embeddings, sources, source_items, jobs to kb_creator;
-grant insert, update on corpus_statistics, tag_statistics, vector_statistics, asset_statistics, embedding_usage, permissions
+grant insert, update on corpus_statistics, tag_statistics, vector_statistics, asset_statistics, usage_by_day, permissions
   to kb_creator;
 
 -- Admins of a tenant change its settings and its model, create and revoke keys, revoke tokens, and erase. tenants.sql grants its columns.

@@ -1,6 +1,11 @@
 """Administration of a tenant, its erasures and its quarantine, and of the platform's tenants."""
 
-from typing import Annotated
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import date
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import Query, Response
@@ -12,11 +17,13 @@ from app.contract.administration import (
     AuditOutcome,
     AuditRecord,
     CallerList,
+    DayUsage,
     NewRevocation,
     NewTenant,
     RevokedToken,
     Stats,
     Tenant,
+    Usage,
 )
 from app.contract.entries import Entry
 from app.contract.erasures import Erasure, NewErasure, Release, Released
@@ -47,6 +54,8 @@ from app.web.rendering import (
     read_versions,
 )
 
+USAGE_COLUMNS = tuple(field.name for field in fields(DayUsage))
+
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
 platform_revocations = secured_router(Role.PLATFORM_ADMIN, "/admin/platform/revoked-tokens", "tenants")
@@ -56,6 +65,30 @@ platform_revocations = secured_router(Role.PLATFORM_ADMIN, "/admin/platform/revo
 async def get_stats(caller: CurrentCaller, reader: CurrentReader, services: CurrentServices) -> Response:
     """Get counts of entries and assets, the backlog, the model, and the searches of the last day."""
     return json_response(await services.administration.stats(caller.tenant_id, reader=reader))
+
+
+UsageFrom = Annotated[
+    date | None, Query(alias="from", description="The first day (UTC). Default: 29 days before `to`.")
+]
+UsageTo = Annotated[date | None, Query(alias="to", description="The last day. Default: today.")]
+UsageFormat = Annotated[Literal["json", "csv"], Query(description="CSV has the same columns, with a header.")]
+USAGE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/csv": {"schema": {"type": "string"}, "example": ",".join(USAGE_COLUMNS)}}}
+}
+
+
+@tenant_admins.get("/usage", response_model=Usage, responses=problems(others=USAGE))
+async def get_usage(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    first: UsageFrom = None,
+    last: UsageTo = None,
+    format: UsageFormat = "json",
+) -> Response:
+    """Get what the tenant used by day: searches, writes and embedded tokens, and the entries, files and bytes that it
+    stores. Days are kept for 400 days."""
+    days = await services.administration.usage(caller.tenant_id, first, last, reader=caller.subject)
+    return _show_usage(days, format)
 
 
 @tenant_admins.get("/callers", response_model=CallerList)
@@ -208,6 +241,16 @@ async def list_revoked_platform_tokens(
     )
 
 
+def _show_usage(days: Sequence[DayUsage], form: str) -> Response:
+    if form == "json":
+        return json_response(Usage(days))
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(USAGE_COLUMNS)
+    table.writerows([getattr(day, name) for name in USAGE_COLUMNS] for day in days)
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+
+
 def _show_settings(settings: TenantSettings) -> Response:
     return json_response(settings, headers={"ETag": etag(version_of(settings))})
 
@@ -236,6 +279,19 @@ async def change_tenant(
     """Set the limits of a tenant. The tenant's own admin can only lower them."""
     limits = await services.tenants.change_limits(tenant_id, patch.limits, actor=principal.subject)
     return json_response(TenantLimits(tenant_id, limits))
+
+
+@platform_admins.get("/{tenant_id}/usage", response_model=Usage, responses=problems(404, others=USAGE))
+async def get_usage_of_tenant(
+    tenant_id: UUID,
+    principal: CurrentPrincipal,
+    services: CurrentServices,
+    first: UsageFrom = None,
+    last: UsageTo = None,
+    format: UsageFormat = "json",
+) -> Response:
+    """Get what a tenant used by day, as GET /admin/usage shows its own admin."""
+    return _show_usage(await services.platform.usage(tenant_id, first, last, reader=principal.subject), format)
 
 
 @platform_admins.delete("/{tenant_id}", status_code=204, responses=problems(404))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -96,6 +96,34 @@ class Stats(Described):
     """Limits by name. Requests and searches are those of this instance; the other counts are exact."""
     records: Mapping[str, RecordUse]
     """`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."""
+
+
+MAX_USAGE_DAYS = 400
+"""Days of which the usage is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayUsage(Described):
+    """What the tenant used on a day (UTC)."""
+
+    day: date
+    searches: int
+    writes: int
+    """Entries and assets that were written or deleted."""
+    embedded_tokens: int
+    """Tokens that were embedded, also of queries, estimated as for the limit."""
+    entries: int
+    """Stored at the end of the day, or now; so are `files` and `bytes`."""
+    files: int
+    bytes: int
+    """Of texts and files, as for the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The usage of a tenant by day, the oldest first."""
+
+    items: Sequence[DayUsage]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.administration import MAX_USAGE_DAYS
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries import audit, entries, receipts, statistics, tenants
@@ -25,6 +26,7 @@ from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import MAX_WAITING
 from app.knowledge.subscriptions.service import MAX_OF_A_TENANT, MAX_SUBSCRIPTIONS
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.usage import tally
 from app.knowledge.versions import VersionService
 from app.telemetry.tracing import span
 
@@ -275,8 +277,6 @@ MOST_PURGES = 20
 ACTOR = "upkeep"
 """The actor in the audit trail."""
 
-TOKENS_KEPT_DAYS = 31
-
 SWEEP_SECONDS = 300.0
 """Pause between two sweeps."""
 RECENT = timedelta(seconds=2 * SWEEP_SECONDS)
@@ -333,7 +333,8 @@ class Sweep:
         await self.purge_expired(tenant_id)
         async with self.database.tenant_session(tenant_id) as session:
             await receipts.purge_searches(session, KEPT, REPORTED)
-            await tenants.purge_tokens(session, TOKENS_KEPT_DAYS)
+            await tally(session)
+            await tenants.purge_usage(session, MAX_USAGE_DAYS)
             await tenants.purge_revocations(session)
             await receipts.erase_queries(session)
         await self.trimmer.trim(tenant_id)

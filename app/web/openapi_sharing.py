@@ -17,7 +17,9 @@ def share_repeats(document: dict[str, Any]) -> dict[str, Any]:
     operations = [operation for path in copy["paths"].values() for operation in path.values()]
     # Headers come first: they are parts of responses.
     for kind, find in (("headers", _headers), ("responses", _responses), ("parameters", _parameters)):
-        _share(copy.setdefault("components", {}), kind, [place for operation in operations for place in find(operation)])
+        _share(
+            copy.setdefault("components", {}), kind, [place for operation in operations for place in find(operation)]
+        )
     return copy
 
 

@@ -261,6 +261,7 @@ CHANGES = _by_name(
 )  # fmt: skip
 READS = _by_name(
     _over_http("GET /admin/stats", "stats.read"),
+    _over_http("GET /admin/usage", "stats.read"),
     _over_http("GET /admin/settings", "settings.read"),
     _over_http("GET /admin/audit", "audit.read"),
     _over_http("GET /admin/feedback", "feedback.read"),
@@ -287,7 +288,9 @@ PLATFORM_CHANGES = _by_name(
     _over_http("POST /admin/platform/revoked-tokens", "token.revoke", json={"token_id": "unheard-of"}),
 )
 PLATFORM_READS = _by_name(
-    _over_http("GET /admin/tenants", "tenant.list"), _over_http("GET /admin/platform/revoked-tokens", "token.list")
+    _over_http("GET /admin/tenants", "tenant.list"),
+    _over_http("GET /admin/tenants/{tenant_id}/usage", "tenant.health", "tenant_id"),
+    _over_http("GET /admin/platform/revoked-tokens", "token.list"),
 )
 OTHER_CHANGES = _by_name(
     _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),

@@ -62,6 +62,7 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "GET /admin/subscriptions": (ADMINISTER, {}, 200),
     "DELETE /admin/subscriptions/{saved_search_id}": (ADMINISTER, {}, 204),
     "GET /admin/stats": (ADMINISTER, {}, 200),
+    "GET /admin/usage": (ADMINISTER, {}, 200),
     "GET /admin/callers": (ADMINISTER, {}, 200),
     "GET /admin/settings": (ADMINISTER, {}, 200),
     "PATCH /admin/settings": (ADMINISTER, {"json": {"fusion": "rrf"}}, 200),
@@ -89,6 +90,7 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "GET /admin/tenants": (PLATFORM, {}, 200),
     "POST /admin/tenants": (PLATFORM, {"json": {"slug": "Not A Slug"}}, 422),
     "PATCH /admin/tenants/{tenant_id}": (PLATFORM, {"json": {"limits": {}}}, 404),
+    "GET /admin/tenants/{tenant_id}/usage": (PLATFORM, {}, 404),
     "DELETE /admin/tenants/{tenant_id}": (PLATFORM, {}, 404),
 }
 OPEN = {"GET /healthz", "GET /readyz"}

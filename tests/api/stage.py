@@ -21,7 +21,7 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import WIDER
 
 TRAILS = ("audit", "platform_audit")
-FIGURES = {"access_counts", "callers", "embedding_usage", "searches"}
+FIGURES = {"access_counts", "callers", "usage_by_day", "searches"}
 """Written in the background, after the action they record."""
 
 REFUSAL = """

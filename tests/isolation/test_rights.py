@@ -39,7 +39,7 @@ CREATOR = READER | {
     ),
     **dict.fromkeys(
         [
-            *("asset_statistics", "corpus_statistics", "embedding_usage", "permissions", "tag_statistics"),
+            *("asset_statistics", "corpus_statistics", "usage_by_day", "permissions", "tag_statistics"),
             "vector_statistics",
         ],
         ADDS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +21,19 @@ class RegisteredModel:
 
     id: int
     model: EmbeddingModel
+
+
+@dataclass(frozen=True, slots=True)
+class DayCounts:
+    """The counts of a day; None: what was stored has not been counted on it."""
+
+    day: date
+    searches: int
+    writes: int
+    embedded_tokens: int
+    entries: int | None
+    files: int | None
+    bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +253,34 @@ async def fetch_tokens(session: TenantSession) -> int:
     return int(await session.fetch_value(SQL["tokens_today"]) or 0)
 
 
-async def add_tokens(session: TenantSession, tokens: int) -> None:
-    """Count embedded tokens. Call it last in a transaction, since it locks a contended row."""
-    if tokens > 0:
-        await session.execute(SQL["add_tokens"], tokens=tokens)
+async def add_usage(session: TenantSession, tokens: int, searches: int = 0) -> None:
+    """Count embedded tokens and searches. Call it last in a transaction, since it locks a contended row."""
+    if tokens > 0 or searches > 0:
+        await session.execute(SQL["add_usage"], tokens=tokens, searches=searches)
 
 
-async def purge_tokens(session: TenantSession, days: int) -> None:
+async def count_writes(session: TenantSession, actions: Sequence[str], since: datetime) -> dict[date, int]:
+    """Items that operations of these kinds wrote since then, by day."""
+    return await session.fetch_pairs(SQL["count_writes"], actions=list(actions), since=since)
+
+
+async def count_files(session: TenantSession) -> int:
+    """The stored files, of all readers that the session may see."""
+    return int(await session.fetch_value(SQL["count_files"]))
+
+
+async def tally_day(session: TenantSession, day: date, writes: int, stored: Stored | None, files: int | None) -> None:
+    """Store the counts of a day; without `stored`, only its writes."""
+    entries, size = (None, None) if stored is None else (stored.entries, stored.bytes)
+    await session.execute(SQL["tally"], day=day, writes=writes, entries=entries, files=files, bytes=size)
+
+
+async def list_usage(session: TenantSession, last: date) -> list[DayCounts]:
+    """The counts of the days until `last`, the oldest first."""
+    return await session.fetch_as(DayCounts, SQL["usage"], last=last)
+
+
+async def purge_usage(session: TenantSession, days: int) -> None:
     """Delete the counts of older days."""
     await session.execute(SQL["purge"], days=days)
 

@@ -60,7 +60,7 @@ select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as toke
   from tenants t
   join embedding_models m on m.id = t.model_id
   left join vector_statistics v on v.tenant_id = t.id and v.model_id = t.model_id
-  left join embedding_usage u on u.tenant_id = t.id and u.day = (clock_timestamp() at time zone 'UTC')::date
+  left join usage_by_day u on u.tenant_id = t.id and u.day = (clock_timestamp() at time zone 'UTC')::date
  where t.id = :tenant_id;
 
 -- name: update_settings
@@ -118,17 +118,41 @@ select coalesce(c.entries, 0)::bigint as entries, (coalesce(c.characters, 0) + c
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid::text, 14));
 
 -- name: tokens_today
-select tokens from embedding_usage
+select tokens from usage_by_day
  where tenant_id = :tenant_id and day = (clock_timestamp() at time zone 'UTC')::date;
 
--- name: add_tokens
-insert into embedding_usage as u (tenant_id, day, tokens)
-values (:tenant_id, (clock_timestamp() at time zone 'UTC')::date, :tokens)
-on conflict (tenant_id, day) do update set tokens = u.tokens + excluded.tokens;
+-- name: add_usage
+insert into usage_by_day as u (tenant_id, day, tokens, searches)
+values (:tenant_id, (clock_timestamp() at time zone 'UTC')::date, :tokens, :searches)
+on conflict (tenant_id, day)
+do update set tokens = u.tokens + excluded.tokens, searches = u.searches + excluded.searches;
+
+-- name: count_writes
+-- Items written by operations of the audit trail, by day (UTC).
+select (at at time zone 'UTC')::date as day, sum(greatest(cardinality(subject_ids), 1))::bigint as writes from audit
+ where tenant_id = :tenant_id and at >= :since::timestamptz and outcome = 'done' and action = any (:actions::text[])
+ group by 1;
+
+-- name: count_files
+select count(*) from assets where tenant_id = :tenant_id;
+
+-- name: tally
+-- The trail may have lost its oldest rows since the last count.
+insert into usage_by_day as u (tenant_id, day, writes, entries, files, bytes)
+values (:tenant_id, :day::date, :writes, :entries::bigint, :files::bigint, :bytes::bigint)
+on conflict (tenant_id, day)
+do update set writes = greatest(u.writes, excluded.writes), entries = coalesce(excluded.entries, u.entries),
+              files = coalesce(excluded.files, u.files), bytes = coalesce(excluded.bytes, u.bytes);
+
+-- name: usage
+select day, searches, writes, tokens as embedded_tokens, entries, files, bytes from usage_by_day
+ where tenant_id = :tenant_id and day <= :last::date order by day;
 
 -- name: purge
-delete from embedding_usage
- where tenant_id = :tenant_id and day < (clock_timestamp() at time zone 'UTC')::date - :days::integer;
+-- The newest day stays: it has what a tenant without work stores.
+delete from usage_by_day
+ where tenant_id = :tenant_id and day < (clock_timestamp() at time zone 'UTC')::date - :days::integer
+   and day < (select max(n.day) from usage_by_day n where n.tenant_id = :tenant_id and n.entries is not null);
 
 -- name: callers
 -- Of the last 24 hours; the changes leave out what admins read.

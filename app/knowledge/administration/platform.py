@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import date
 from uuid import UUID
 
 from app.concurrency.turns import Turns
-from app.contract.administration import PlatformLimit, Tenant
+from app.contract.administration import DayUsage, PlatformLimit, Tenant
 from app.contract.fields import Page
 from app.contract.settings import LIMITS, Limits
 from app.contract.validation import same_fields
@@ -20,6 +21,7 @@ from app.db.session import TenantSession
 from app.errors import InvalidInput, LimitName, RateLimited
 from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.usage import choose_days, read_usage
 
 TENANTS_PER_PAGE = 50
 """Each tenant is read in a transaction of its own, which takes some milliseconds."""
@@ -110,6 +112,19 @@ class PlatformService:
             )
             for name in LIMITS
         }
+
+    async def usage(self, tenant_id: UUID, first: date | None, last: date | None, *, reader: str) -> Sequence[DayUsage]:
+        """A tenant's usage by day, recorded in the platform's trail.
+
+        Raises InvalidInput, TenantNotFound, RateLimited.
+        """
+        days = choose_days(first, last)
+        await self._tenants.context(tenant_id)
+        async with self._turn(reader):
+            async with self._database.platform_session() as session:
+                await db.note_action(session, reader, "tenant.health", tenant_id)
+            async with self._counting(tenant_id) as session:
+                return await read_usage(session, *days)
 
     async def models(self) -> list[db.RegisteredModel]:
         """List all registered embedding models."""

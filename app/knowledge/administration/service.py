@@ -4,11 +4,20 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from app.contract.administration import MAX_CALLERS, AuditFilter, AuditRecord, CallerUse, LimitUse, RecordUse, Stats
+from app.contract.administration import (
+    MAX_CALLERS,
+    AuditFilter,
+    AuditRecord,
+    CallerUse,
+    DayUsage,
+    LimitUse,
+    RecordUse,
+    Stats,
+)
 from app.contract.fields import Page
 from app.contract.receipts import Cause, Difference, DifferenceReason, RankedEntry, Replay, SearchLine
 from app.contract.results import SearchResult
@@ -16,7 +25,7 @@ from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch, TenantSettings
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
-from app.db.principals import Rights, acting_as
+from app.db.principals import Rights, acting_as, acting_for_service
 from app.db.queries import audit, receipts, statistics, tenants
 from app.db.queries import receipts as db
 from app.db.queries.receipts import KeptSearch, RecentRequest, Trace, recent_requests
@@ -28,6 +37,7 @@ from app.knowledge.search.journal import KEPT, SearchJournal, mark_search, rank_
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.usage import choose_days, read_usage
 from app.knowledge.versions import VersionService
 
 
@@ -93,6 +103,19 @@ class AdministrationService:
         async with self.database.tenant_session(tenant_id) as session:
             found = await tenants.list_callers(session, MAX_CALLERS)
             await self.trail.note_read(session, reader, "stats.read")
+        return found
+
+    async def usage(
+        self, tenant_id: UUID, first: date | None, last: date | None, *, reader: str | None = None
+    ) -> Sequence[DayUsage]:
+        """The tenant's usage by day, by default of the last 30 days. Raises InvalidInput."""
+        days = choose_days(first, last)
+        await self.journal.flush()
+        # It counts everything, as the limits do.
+        with acting_for_service():
+            async with self.database.tenant_session(tenant_id) as session:
+                found = await read_usage(session, *days)
+                await self.trail.note_read(session, reader, "stats.read")
         return found
 
     async def audit(

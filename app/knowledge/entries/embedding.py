@@ -93,7 +93,7 @@ class EntryEmbedder:
         vectors, tokens = await self.make_vectors(tenant, texts)
         async with self.database.tenant_session(tenant.tenant_id) as session:
             await db.store_vectors(session, tenant.space.model_id, vectors, find_unknown(texts, vectors))
-            await tenants.add_tokens(session, tokens)
+            await tenants.add_usage(session, tokens)
 
     async def _store_one_by_one(
         self, tenant: TenantContext, texts: Sequence[PendingText], failing: set[UUID] | None

@@ -226,7 +226,7 @@ class Ingestion:
                     await sources.settle_item(session, asset_id)
                 if room is not None:
                     await require_within(session, tenant)
-                await tenants.add_tokens(session, tokens)
+                await tenants.add_usage(session, tokens)
         if inherited.source is not None:
             await self._agree(job.tenant_id, inherited.source)
         log.info(

@@ -129,7 +129,7 @@ class ReembeddingJob:
         async with self.database.tenant_session(tenant.tenant_id) as session:
             embedded = [text for text in texts if text.entry_id not in refused]
             await replace_vectors(session, tenant.space.model_id, vectors, find_unknown(embedded, vectors))
-            await tenants.add_tokens(session, tokens)
+            await tenants.add_usage(session, tokens)
             await db.advance_rebuild(session, texts[-1].entry_id, len(texts), len(refused))
         return len(texts)
 

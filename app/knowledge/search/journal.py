@@ -455,7 +455,7 @@ class SearchJournal:
         try:
             async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
                 await receipts.insert_searches(session, searches)
-                await tenants.add_tokens(session, tokens)
+                await tenants.add_usage(session, tokens, len(searches))
             self.written += len(searches)
             JOURNAL_RECORDS.labels("written").inc(len(searches))
         except TenantNotFound:

@@ -683,6 +683,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get usage
+         * @description Get what the tenant used by day: searches, writes and embedded tokens, and the entries, files and bytes that it
+         *     stores. All of the tenant counts, also what the caller may not read. Days are kept for 400 days.
+         */
+        get: operations["get_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/callers": {
         parameters: {
             query?: never;
@@ -1198,6 +1219,26 @@ export interface paths {
          * @description Set the limits of a tenant. The tenant's own admin can only lower them.
          */
         patch: operations["change_tenant"];
+        trace?: never;
+    };
+    "/admin/tenants/{tenant_id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get usage of tenant
+         * @description Get what a tenant used by day, as GET /admin/usage shows its own admin.
+         */
+        get: operations["get_usage_of_tenant"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/admin/platform/revoked-tokens": {
@@ -2022,6 +2063,41 @@ export interface components {
             entries: number;
             /** Assets */
             assets: number;
+        };
+        /**
+         * DayUsage
+         * @description What the tenant used on a day (UTC).
+         */
+        DayUsage: {
+            /**
+             * Day
+             * Format: date
+             */
+            day: string;
+            /** Searches */
+            searches: number;
+            /**
+             * Writes
+             * @description Entries and assets that were written or deleted.
+             */
+            writes: number;
+            /**
+             * Embedded Tokens
+             * @description Tokens that were embedded, also of queries, estimated as for the limit.
+             */
+            embedded_tokens: number;
+            /**
+             * Entries
+             * @description Stored at the end of the day, or now; so are `files` and `bytes`.
+             */
+            entries: number;
+            /** Files */
+            files: number;
+            /**
+             * Bytes
+             * @description Of texts and files, as for the limit.
+             */
+            bytes: number;
         };
         /**
          * Decision
@@ -5543,6 +5619,14 @@ export interface components {
             high: number;
         };
         /**
+         * Usage
+         * @description The usage of a tenant by day, the oldest first.
+         */
+        Usage: {
+            /** Items */
+            items: components["schemas"]["DayUsage"][];
+        };
+        /**
          * Validity
          * @description When the version of an entry was valid that a search with `as_of` found.
          */
@@ -8200,6 +8284,53 @@ export interface operations {
             };
         };
     };
+    get_usage: {
+        parameters: {
+            query?: {
+                /** @description The first day (UTC). Default: 29 days before `to`. */
+                from?: string | null;
+                /** @description The last day. Default: today. */
+                to?: string | null;
+                /** @description CSV has the same columns, with a header. */
+                format?: "json" | "csv";
+            };
+            header?: {
+                /** @description `all`: see and change the whole tenant. The audit trail records it. */
+                "X-KB-Access"?: "all";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "day": "text",
+                     *           "searches": 1,
+                     *           "writes": 1,
+                     *           "embedded_tokens": 1,
+                     *           "entries": 1250,
+                     *           "files": 1,
+                     *           "bytes": 1
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Usage"];
+                    /** @example day,searches,writes,embedded_tokens,entries,files,bytes */
+                    "text/csv": string;
+                };
+            };
+        };
+    };
     list_callers: {
         parameters: {
             query?: never;
@@ -9870,6 +10001,53 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["TenantLimits"];
+                };
+            };
+        };
+    };
+    get_usage_of_tenant: {
+        parameters: {
+            query?: {
+                /** @description The first day (UTC). Default: 29 days before `to`. */
+                from?: string | null;
+                /** @description The last day. Default: today. */
+                to?: string | null;
+                /** @description CSV has the same columns, with a header. */
+                format?: "json" | "csv";
+            };
+            header?: never;
+            path: {
+                /** @example 0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17 */
+                tenant_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "day": "text",
+                     *           "searches": 1,
+                     *           "writes": 1,
+                     *           "embedded_tokens": 1,
+                     *           "entries": 1250,
+                     *           "files": 1,
+                     *           "bytes": 1
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Usage"];
+                    /** @example day,searches,writes,embedded_tokens,entries,files,bytes */
+                    "text/csv": string;
                 };
             };
         };

@@ -172,7 +172,7 @@ CLOSED_ROWS = {
 """Tables with policies on writers, and which of their rows all may read, and only the group may change."""
 
 OPEN = {
-    *("lexeme_statistics", "tag_statistics", "vector_statistics", "asset_statistics", "embedding_usage"),
+    *("lexeme_statistics", "tag_statistics", "vector_statistics", "asset_statistics", "usage_by_day"),
     *("saved_searches", "subscriptions", "jobs", "model_changes", "kept_versions", "released_texts"),
     *("permissions", "revoked_tokens", "api_keys"),
 }

@@ -79,7 +79,7 @@ EXEMPT = {
     "corpus_statistics": "numbers of entries and characters by language and reader, which the removal lowers",
     "vector_statistics": "numbers of vectors, which the removal lowers",
     "asset_statistics": "the number of bytes of all files, which the removal lowers",
-    "embedding_usage": "numbers of tokens by day",
+    "usage_by_day": "numbers of tokens by day",
     "model_changes": "numbers and the state of a model change",
     "api_keys": "names and hashes of keys of programs; an admin revokes them",
     "revoked_tokens": "ids of tokens (jti), which name no subject",

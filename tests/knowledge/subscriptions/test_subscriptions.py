@@ -177,12 +177,12 @@ async def test_keyword_match_does_not_wait_for_the_daily_token_limit(desk: Desk)
     await desk.subscribe(query="harbour", similarity_threshold=0.5)
     await desk.services.tenants.change_limits(desk.tenant.id, AllowedLimits(embedding_tokens_per_day=5), actor="test")
     async with desk.services.database.tenant_session(desk.tenant.id) as session:
-        await tenants.add_tokens(session, 5)
+        await tenants.add_usage(session, 5)
     await desk.write("A quay")
     await desk.write("The harbour")
     await desk.work()
     assert desk.contents == ["The harbour"]
-    await desk.sql("delete from embedding_usage")
+    await desk.sql("delete from usage_by_day")
     for _ in range(3):
         await desk.hasten()
     assert desk.contents == ["The harbour", "A quay"]

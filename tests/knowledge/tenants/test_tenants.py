@@ -353,9 +353,9 @@ async def test_texts_wait_for_the_next_day_after_the_token_limit(
         assert (job["attempts"], job["postponed"]) == (0, 0)
         assert 0 < job["wait"].total_seconds() <= LONGEST_QUOTA_WAIT
         assert await superuser.fetchval("select count(*) from embedding_models where paused_until is not null") == 0
-        used = await superuser.fetchval("select tokens from embedding_usage where tenant_id = $1", tenant.id)
+        used = await superuser.fetchval("select tokens from usage_by_day where tenant_id = $1", tenant.id)
         assert used == approximate_tokens([first])
-        await superuser.execute("update embedding_usage set day = day - 1")
+        await superuser.execute("update usage_by_day set day = day - 1")
     await run_jobs()
     await run_jobs()
     assert len(failing_provider.documents) == 3

@@ -38,7 +38,7 @@ BOUNDED_OTHERWISE = {
     "assets": "the limits of entries and bytes",
     "callers": "10,000 rows",
     "corpus_statistics": "rows by language and reader",
-    "embedding_usage": "one row a day, for a month",
+    "usage_by_day": "one row a day, for 400 days",
     "embeddings": "the limits of entries and bytes",
     "entries": "the limits of entries and bytes",
     "erasure_items": "the items of erasures in progress",
