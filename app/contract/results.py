@@ -157,7 +157,7 @@ class SearchMetadata(Described):
     """About how many entries match: those that reach the similarity threshold, or those with a word of the query,
     whichever are more; never less than `total`. A lower bound where `exact` is false."""
     suggestions: Sequence[str]
-    """If nothing was found: queries to try. With a filter, each finds an entry that passes it."""
+    """If nothing was found: queries to try. Each finds an entry that passes the filters."""
     relaxations: Sequence[Relaxation]
     """If nothing was found because of the filters: what matches without each of them, or, if that is nothing, without
     all of them. Empty if the filters are not the cause."""

@@ -39,6 +39,8 @@ T = TypeVar("T")
 DEFAULT_LIMIT, DEFAULT_MAX_LIMIT = 10, 50
 """Default and largest number of hits on a page for external callers, unless the operator sets others."""
 
+MAX_EF_SEARCH = 1_000
+"""The largest `ef_search`: that of the index, which the default reaches."""
 MAX_TAGS = 100
 MAX_TAG = 100
 MAX_ASSETS = 1_000
@@ -270,7 +272,9 @@ class SearchQuery:
     """How the legs are combined. Default: the tenant's, or score."""
     rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(to_plain)] = 60
     """The constant of reciprocal rank fusion. Default: 60."""
-    ef_search: Annotated[int, Field(strict=True, ge=10, le=200), BeforeValidator(to_plain)] | None = None
+    ef_search: Annotated[int, Field(strict=True, ge=10, le=MAX_EF_SEARCH), BeforeValidator(to_plain)] | None = None
+    """How many candidates the vector index keeps. Default: 130 to 500, more in a larger tenant, and up to 1,000 for a
+    caller who may read a part of it."""
     query_embedding: VectorNumbers | None = None
     """A vector to use instead of the query's embedding."""
     explain: YesOrNo = False

@@ -90,6 +90,9 @@ class SearchOptions(TypedDict, total=False):
     rrf_k: int | None
     """The constant of reciprocal rank fusion. Default: 60."""
     ef_search: int | None
+    """How many candidates the vector index keeps. Default: 130 to 500, more in a larger tenant, and up to 1,000
+    for a caller who may read a part of it.
+    """
     query_embedding: Sequence[float] | None
     """A vector to use instead of the query's embedding."""
     explain: bool | None

@@ -155,7 +155,7 @@ class SearchMetadata(Answer):
     query, whichever are more; never less than `total`. A lower bound where `exact` is false.
     """
     suggestions: list[str]
-    """If nothing was found: queries to try. With a filter, each finds an entry that passes it."""
+    """If nothing was found: queries to try. Each finds an entry that passes the filters."""
     relaxations: list[Relaxation]
     """If nothing was found because of the filters: what matches without each of them, or, if that is nothing,
     without all of them. Empty if the filters are not the cause.

@@ -693,7 +693,7 @@ export interface paths {
         /**
          * Get usage
          * @description Get what the tenant used by day: searches, writes and embedded tokens, and the entries, files and bytes that it
-         *     stores. All of the tenant counts, also what the caller may not read. Days are kept for 400 days.
+         *     stores. Days are kept for 400 days.
          */
         get: operations["get_usage"];
         put?: never;
@@ -4496,7 +4496,7 @@ export interface components {
             estimated_matches: number;
             /**
              * Suggestions
-             * @description If nothing was found: queries to try. With a filter, each finds an entry that passes it.
+             * @description If nothing was found: queries to try. Each finds an entry that passes the filters.
              */
             suggestions: string[];
             /**
@@ -4825,7 +4825,10 @@ export interface components {
              * @description The constant of reciprocal rank fusion. Default: 60.
              */
             rrf_k?: number | null;
-            /** Ef Search */
+            /**
+             * Ef Search
+             * @description How many candidates the vector index keeps. Default: 130 to 500, more in a larger tenant, and up to 1,000 for a caller who may read a part of it.
+             */
             ef_search?: number | null;
             /**
              * Query Embedding

@@ -165,7 +165,7 @@ SEARCH_FIELDS: dict[str, tuple[Any, ...]] = {
     "recent_half_life_days": (0.1, 30, 36_500),
     "fusion": (None, "rrf", "score"),
     "rrf_k": (1, 60, 1_000),
-    "ef_search": (None, 10, 200),
+    "ef_search": (None, 10, 1_000),
     "query_embedding": (None, [0.0] * 15 + [1.0], [-1e30] * 16),
     "filter": (None, {"field": "metadata.a", "eq": 1}),
     **dict.fromkeys(

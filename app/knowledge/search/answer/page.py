@@ -580,7 +580,7 @@ SUGGESTED_WORDS = 3
 """Most suggestions that come from words instead of tags; each requires a search for an entry with the word."""
 
 COMPARED_TAGS = 12
-"""Most tags that are tried as queries under the filter of the search; each is a keyword search of 2 ms."""
+"""Most tags that are tried as queries; each is a keyword search of 2 ms, and only of a search without results."""
 
 COMPARED_WORDS = 5
 """Most words of the query that are compared with the tenant's tags."""
@@ -592,15 +592,12 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     """Suggest the query without its operators, then tags and words of the tenant that resemble the query's words, most
     similar first, then its top tags.
 
-    Each word occurs in an entry that passes the search's filters, and is spelt as in that entry. With a filter, the
-    words of a suggested tag do too.
+    Each suggestion is tried: it finds an entry that passes the search's filters. A word is spelt as in that entry.
     """
     query = plan.asked.text
     text = query[:COMPARED_CHARACTERS]
     words = list(dict.fromkeys(word for word in find_words(text.lower()) if len(word) > 2 or is_run(word)))
-    # One more than needed, because a tag may equal the query.
-    most = SUGGESTIONS + 1 if plan.entry_filter.is_open else COMPARED_TAGS
-    tags = await search.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, most)
+    tags = await search.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, COMPARED_TAGS)
     lexemes = await search.suggest_lexemes(
         session, remove_runs(text), plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS
     )
@@ -616,8 +613,6 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     for _, suggestion in found:
         unique.setdefault(suggestion.lower(), suggestion)
     unique.pop(query.lower(), None)
-    if plan.entry_filter.is_open:
-        return list(unique.values())[:SUGGESTIONS]
     useful: list[str] = []
     for suggestion in unique.values():
         if len(useful) < SUGGESTIONS:

@@ -15,7 +15,7 @@ from app.knowledge.search.answer.plain_text import (
 from app.knowledge.words import Found, Vocabulary, compose, find_words
 
 LEAD = 80
-"""Most characters before the best words, so that they have some context."""
+"""Most characters before the best words where a sentence starts."""
 
 LONGEST_WORD = 80
 """Characters that are given up at an edge to keep a word whole; a longer word is cut."""
@@ -29,7 +29,8 @@ _SENTENCE_START = re.compile(r"(?<=[.!?…·] )\S|(?<=[。！？])\S")
 def choose_window(plain: PlainText, first: int, last: int, room: int) -> tuple[int, int]:
     """Where a part of the text of at most `room` characters begins and ends, an ellipsis at each cut included.
 
-    It contains `first` to `last` if that fits, and starts with a sentence if one starts shortly before.
+    It contains `first` to `last` if that fits. It starts with a sentence if one starts shortly before, and else has as
+    much text before them as after them.
     """
     text = plain.text
     if not plain.is_whole:
@@ -37,7 +38,8 @@ def choose_window(plain: PlainText, first: int, last: int, room: int) -> tuple[i
     if len(text) <= room:
         return 0, len(text)
     spare = max(0, room - 2 - (last - first))
-    begin = _find_start(text, max(0, first - min(LEAD, spare // 2)), first)
+    before = max(0, first - spare // 2)
+    begin = _find_start(text, max(before, first - LEAD), first, before)
     if begin + room - 1 >= len(text):
         # The rest is shorter than the room, so there is room for more text before it.
         return _find_word(text, len(text) - room + 1), len(text)
@@ -51,13 +53,16 @@ def show_window(plain: PlainText, begin: int, end: int) -> str:
     return f"{'…' if begin else ''}{plain.text[begin:end].strip()}{'…' if is_cut else ''}"
 
 
-def _find_start(text: str, earliest: int, latest: int) -> int:
+def _find_start(text: str, earliest: int, latest: int, otherwise: int) -> int:
+    """The start of a sentence from `earliest` to `latest`, or else of a word from `otherwise` on."""
     if earliest == 0:
         return 0
     sentence = _SENTENCE_START.search(text, earliest, latest + 1)
     if sentence and is_character_start(text, sentence.start()):
         return sentence.start()
-    for at in range(earliest, latest):
+    if otherwise == 0:
+        return 0
+    for at in range(otherwise, latest):
         if is_word_start(text, at):
             return at
     return _find_character(text, latest)

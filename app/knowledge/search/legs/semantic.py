@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from app.contract.search import MAX_EF_SEARCH
 from app.contract.validation import same_fields
 from app.db.principals import current_principals
 from app.db.queries import search as words
@@ -25,8 +26,8 @@ EF_SEARCH, EF_SEARCH_MOST = 130, 500
 passages or more. Recall of the ten nearest to 100 questions about real texts: among 10,000 passages 0.991 with 120,
 0.996 with 185; among 100,000 0.989 with 300, 0.998 with 500."""
 
-WIDENING, EF_SEARCH_LARGEST = 0.25, 1_000
-"""How much wider the search is for a caller who may read half of the passages, and the largest `hnsw.ef_search`: the
+WIDENING = 0.25
+"""How much wider the search is for a caller who may read half of the passages, up to MAX_EF_SEARCH: the
 ten nearest that such a caller may read are further away than the ten nearest of all. Recall of the ten nearest among
 100,000 passages, without and with it: 0.971 and 0.990 for a caller of a tenth, 0.990 and 0.992 for one of a half."""
 
@@ -88,7 +89,7 @@ def usual_breadth(passages: int) -> int:
 
 def widened_breadth(passages: int, share: float) -> int:
     """The search effort for a caller who may read a share of a tenant's passages."""
-    return min(EF_SEARCH_LARGEST, int(usual_breadth(passages) * (1 + WIDENING * (1 / share - 1))))
+    return min(MAX_EF_SEARCH, int(usual_breadth(passages) * (1 + WIDENING * (1 / share - 1))))
 
 
 def margin(threshold: float) -> float:

@@ -125,6 +125,12 @@ def test_a_longer_text_fills_the_snippet_from_word_to_word(place: int) -> None:
     assert shown.endswith("…") == ("word079" not in shown)
 
 
+def test_a_snippet_without_a_sentence_near_is_centred_on_its_words() -> None:
+    shown = snippet(f"{'filler ' * 60}zanzibar {'filler ' * 60}", "zanzibar", ["zanzibar"]).text
+    before, _, after = shown.partition("zanzibar")
+    assert abs(len(before) - len(after)) <= 2 * len("filler ")
+
+
 def test_a_sentence_that_starts_shortly_before_the_words_starts_the_snippet() -> None:
     content = f"{FILLER}In the evening the boat enters the harbour. {FILLER}"
     assert snippet(content, "harbour", ["harbour"]).text.startswith("…In the evening the boat enters")

@@ -48,15 +48,21 @@ async def test_suggested_words_are_those_of_entries_that_pass_the_filter(service
 
 
 async def test_suggestions_are_ordered_by_similarity_then_by_use(services: Services, tenant: Tenant) -> None:
-    await write(services, tenant, "one", "two", "three", tags=["finance"], language="english")
-    await write(services, tenant, "four", tags=["Harbuorage", "zoo"], language="english")
+    await write(services, tenant, "one finance", "two", "three", tags=["finance"], language="english")
+    await write(services, tenant, "four, a zoo", tags=["Harbuorage", "zoo"], language="english")
     await write(services, tenant, "Harbours close.", language="english")
-    assert await suggestions(services, tenant, "harbuoer") == ["Harbuorage", "Harbours", "finance", "zoo"]
+    assert await suggestions(services, tenant, "harbuoer") == ["Harbours", "finance", "zoo"]
+
+
+async def test_tags_that_find_nothing_are_not_suggested(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, "one", "two", tags=["t1", "t2", "t3"], language="english")
+    assert await suggestions(services, tenant, "zzqx plorf") == []
 
 
 async def test_suggestions_are_few_and_distinct(services: Services, tenant: Tenant) -> None:
     tags = ["harbuoer", "harbours", *(f"other-{n}" for n in range(9))]
-    await write(services, tenant, "Harbours close.", tags=tags, language="english")
+    others = " ".join(tags[2:])
+    await write(services, tenant, f"Harbours close. {others}", tags=tags, language="english")
     found = await suggestions(services, tenant, "Harbuoer")
     assert len(found) == SUGGESTIONS
     assert found[0].lower() == "harbours"
@@ -65,7 +71,7 @@ async def test_suggestions_are_few_and_distinct(services: Services, tenant: Tena
 
 
 async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(services: Services, tenant: Tenant) -> None:
-    first, second = await write(services, tenant, "one", "two", tags=["crane"])
+    first, second = await write(services, tenant, "one crane, a pier", "two cranes", tags=["crane"])
     await services.entries.change(tenant.id, first, EntryDraft(tags=["pier"]))
     assert await suggestions(services, tenant, "qqq") == ["crane", "pier"]
     await services.entries.delete(tenant.id, second)

@@ -161,7 +161,7 @@ async def test_filter_with_many_matches_still_uses_the_index(large: Large) -> No
 
 
 async def test_callers_can_set_ef_search(large: Large) -> None:
-    for ef_search in (10, 200):
+    for ef_search in (10, 1_000):
         result = await large.search("question 1", ef_search=ef_search)
         assert strategy(result) == "indexed"
         assert len(result) == 10
