@@ -199,6 +199,20 @@ MAX_HEADINGS = 10
 """Most headings of a chunk: no document needs more levels, and a hostile one has many."""
 
 
+# A page or section with fewer characters is part of the next one, or of the one before the end: a title, a number.
+_MIN_PART = 24
+
+
+class Part(NamedTuple):
+    """A page or section of several in a chunk, at `text[start:end]` of the chunk."""
+
+    start: int
+    end: int
+    page: int | None
+    page_end: int | None
+    headings: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A part of a document: always `lead + document.text[char_start:char_end] == text`.
@@ -210,6 +224,7 @@ class Chunk:
             page break only where a sentence or a table does, or where the page has little text.
         headings: the headings above it, topmost first; the innermost `MAX_HEADINGS` of them. For a chunk of
             several sections, those that they share.
+        parts: the small pages and sections that share the chunk; empty for other chunks.
     """
 
     index: int
@@ -220,6 +235,7 @@ class Chunk:
     page_end: int | None
     headings: tuple[str, ...]
     lead: str = ""
+    parts: tuple[Part, ...] = ()
 
 
 def split(
@@ -233,6 +249,7 @@ def split(
     starts = [heading.start for heading in document.headings]
     cutter = Cutter(document.text, starts, count_tokens, max_tokens, overlap_tokens)
     outline = _Outline(document.headings)
+    cuts = _list_cuts(document)
     sections = list_sections(document, cutter)
     spans = chain.from_iterable(cut_section(cutter, section, document.tables) for section in sections)
     return [
@@ -245,9 +262,29 @@ def split(
             page_end=document.page_at(span.end - 1),
             headings=outline.find_shared(cutter.find_body(span), span.end)[-MAX_HEADINGS:],
             lead=span.lead,
+            parts=tuple(_list_parts(document, cutter, outline, cuts, span)),
         )
         for index, span in enumerate(spans)
     ]
+
+
+def _list_parts(
+    document: ParsedDocument, cutter: Cutter, outline: "_Outline", cuts: Sequence[int], span: Span
+) -> Iterator[Part]:
+    """The pages and sections that were joined in a span; nothing if it has only one."""
+    inside = cuts[bisect_right(cuts, span.start) : bisect_left(cuts, span.end)]
+    starts, bodies, begun = [], [], span.start
+    for start, end in pairwise([span.start, *inside, span.end]) if inside else ():
+        body = cutter.find_body(Span(start, end))
+        if len(document.text[body:end].strip()) >= _MIN_PART:
+            starts.append(begun)
+            bodies.append(body)
+            begun = end
+    shift = len(span.lead) - span.start
+    for start, end, body in zip(starts, [*starts[1:], span.end], bodies, strict=True) if len(starts) > 1 else ():
+        headings = outline.find_shared(body, body + 1)[-MAX_HEADINGS:]
+        last = start + len(document.text[start:end].rstrip())
+        yield Part(start + shift, last + shift, document.page_at(body), document.page_at(last - 1), headings)
 
 
 def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ two) belong to all fields together.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -111,12 +111,17 @@ def _whole(entry: ScreenedEntry) -> str:
 
 
 def _screened_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata without the flags and the numbers of a chunk's place; texts always count."""
-    return {
-        name: value
-        for name, value in metadata.items()
-        if name != "flags" and not (name in OF_PLACE and isinstance(value, int | float))
-    }
+    """The metadata without the flags and the numbers of a chunk's place and of its parts'; texts always count."""
+    kept = _drop_numbers(metadata, OF_PLACE)
+    if isinstance(parts := kept.get("parts"), list):
+        of_part = OF_PLACE | {"start", "end"}
+        kept["parts"] = [_drop_numbers(part, of_part) if isinstance(part, dict) else part for part in parts]
+    kept.pop("flags", None)
+    return kept
+
+
+def _drop_numbers(metadata: Mapping[str, Any], names: Set[str]) -> dict[str, Any]:
+    return {k: value for k, value in metadata.items() if not (k in names and isinstance(value, int | float))}
 
 
 def _dump(value: Any) -> str:

@@ -127,6 +127,24 @@ def test_short_page_shares_a_chunk_that_names_both_pages() -> None:
     assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2), (4, 4), (5, 5)]
 
 
+def test_small_pages_and_sections_are_parts_of_their_chunk() -> None:
+    pages = build_pages(
+        "A title", "Bears sleep through the winter.", "The engine burns hydrogen.", "A choir sings at noon."
+    )
+    [chunk] = split(pages, count_words, 400)
+    assert [(chunk.text[part.start : part.end], part.page, part.page_end) for part in chunk.parts] == [
+        ("A title\n\nBears sleep through the winter.", 2, 2),
+        ("The engine burns hydrogen.\n\nA choir sings at noon.", 3, 4),
+    ]
+    source = "# Sea\n\n## Tides\n\nThe moon pulls the water.\n\n## Salt\n\nRivers carry minerals into it.\n"
+    [chunk] = split(markdown.parse(source, ParseLimits()), count_words, 400)
+    assert [(chunk.text[part.start : part.end], part.headings) for part in chunk.parts] == [
+        ("# Sea\n\n## Tides\n\nThe moon pulls the water.", ("Sea", "Tides")),
+        ("## Salt\n\nRivers carry minerals into it.", ("Sea", "Salt")),
+    ]
+    assert [chunk.parts for chunk in split(build_pages(PROSE * 3, PROSE * 3), count_words, 400)] == [(), ()]
+
+
 def test_sentence_across_a_page_break_stays_whole() -> None:
     chunks = split(build_pages(f"{PROSE * 3}It goes", f"on here. {PROSE * 3}"), count_words, 400)
     assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2)]

@@ -31,12 +31,13 @@ class PassageVector:
 
 @dataclass(frozen=True, slots=True)
 class PendingText:
-    """The text of an entry that waits for its vectors."""
+    """The text of an entry that waits for its vectors; `parts` are those of a chunk, as in its metadata."""
 
     entry_id: UUID
     title: str | None
     content: str
     text_hash: bytes
+    parts: object = None
 
 
 async def mark_pending(session: TenantSession, ids: Sequence[UUID]) -> None:

@@ -40,7 +40,7 @@ delete from pending_embeddings p using known n
 returning p.entry_id;
 
 -- name: pending
-select p.entry_id, e.title, e.content, e.text_hash
+select p.entry_id, e.title, e.content, e.text_hash, case when e.asset_id is not null then e.metadata -> 'parts' end as parts
   from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.attempts < 5
    and (:ids::uuid[] is null or p.entry_id = any (:ids::uuid[])) and p.entry_id <> all (:without::uuid[])

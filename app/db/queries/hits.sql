@@ -27,7 +27,9 @@ select {found}, language, media_type, source, agreed_at, query_lexemes, char_sta
         select p.char_start, p.char_end from {embeddings} p
          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
            and :vector::halfvec({dimensions}) is not null
-         order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
+         -- A chunk of several parts is embedded as a whole, too.
+         order by p.char_end - p.char_start = length(e.content),
+                  p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
       ) nearest on true
   ) page
  where preceding < :most_bytes order by place;

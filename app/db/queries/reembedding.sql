@@ -82,7 +82,8 @@ update model_changes set switched_at = clock_timestamp() where tenant_id = :tena
 
 -- name: next_texts
 -- The next entries of a rebuild, by id, whether or not they have vectors.
-select e.id as entry_id, e.title, e.content, e.text_hash
+select e.id as entry_id, e.title, e.content, e.text_hash,
+       case when e.asset_id is not null then e.metadata -> 'parts' end as parts
   from model_changes c join entries e on e.tenant_id = :tenant_id and e.id > c.place
  where c.tenant_id = :tenant_id and c.state = 'filling' and c.from_model = c.to_model
  order by e.id limit :limit;

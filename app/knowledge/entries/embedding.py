@@ -17,6 +17,7 @@ from app.documents.chunking import split_text
 from app.embeddings.provider import EmbeddingProvider, InputRefused, approximate_tokens
 from app.errors import EmbeddingQuotaUsed, EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entries.entry import embedding_text
+from app.knowledge.parts import list_parts
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider
 from app.knowledge.tenants.quotas import tokens_left
 
@@ -159,7 +160,9 @@ class EntryEmbedder:
         passages = [
             (entry.entry_id, number, entry.text_hash, start, end, passage)
             for entry in texts
-            for number, (passage, start, end) in enumerate(make_passages(provider, entry.title, entry.content))
+            for number, (passage, start, end) in enumerate(
+                make_passages(provider, entry.title, entry.content, entry.parts)
+            )
         ]
         distinct = list(dict.fromkeys(passage for *_, passage in passages))
         made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
@@ -201,13 +204,19 @@ def limit_by_quota(tenant: TenantContext, texts: list[PendingText], left: int | 
     return affordable
 
 
-def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:
-    """Split an entry into texts to embed, with their offsets in its content: several only for a long entry.
+def make_passages(
+    provider: EmbeddingProvider, title: str | None, content: str, parts: object = None
+) -> list[tuple[str, int, int]]:
+    """Split an entry into texts to embed, with their offsets in its content: several only for a long entry, and for a
+    chunk with `parts`, which is embedded as a whole and by its parts: its subjects would be mixed in one vector.
 
     Each passage carries the title, so that it can be understood without the others. Passages of which the model knows
     no token are left out: all of them would have the same vector.
     """
     passages = _split(provider, title, content)
+    if len(passages) == 1:
+        spans = [(part["start"], part["end"]) for part in list_parts(parts, len(content))]
+        passages += [(embedding_text(title, content[start:end]), start, end) for start, end in spans]
     return [passage for passage in passages if provider.grasp(passage[0]) != "nothing"]
 
 

@@ -8,12 +8,11 @@ from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.contract.validation import UNSET, Unset, amend
 from app.errors import InvalidInput
+from app.knowledge.parts import OF_PART
 from app.knowledge.principals import own_list
 from app.knowledge.quarantine import with_flags
 
-PLACE = frozenset(
-    {"headings", "header_chars", "flags", "mail", "ocr", "char_start", "char_end", "page", "page_end", "total_pages"}
-)
+PLACE = OF_PART | {"header_chars", "flags", "mail", "ocr", "parts", "total_pages"}
 """Metadata keys for what ingestion finds out about a chunk and its place in the document; only ingestion writes them,
 and no asset passes on a value of its own: a page that is cited is one of the document."""
 

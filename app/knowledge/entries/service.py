@@ -37,6 +37,7 @@ from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import PLACE, content_hash, own_draft, own_new_draft
 from app.knowledge.entries.reading import AccessCounter
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
+from app.knowledge.parts import OF_PART
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine import (
     HELD_ENTRY,
@@ -218,7 +219,8 @@ def change_of_chunk(stored: Entry, draft: EntryDraft) -> EntryDraft:
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Add a chunk's position in its asset to its new metadata. Raises Conflict when they give another position."""
     place = {name: value for name, value in stored.items() if name in PLACE}
-    moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
+    fixed = PLACE - OF_PART if "parts" in place else PLACE  # a hit has the place of the part that matched
+    moved = sorted(name for name in given.keys() & fixed if given[name] != place.get(name))
     if moved:
         raise PartOfAsset(f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed")
     return {**given, **place}

@@ -30,7 +30,7 @@ from app.db.queries.assets import (
 from app.db.queries.embeddings import PassageVector
 from app.db.queries.jobs import Job
 from app.db.rows import new_id
-from app.documents.chunking import Chunk, split
+from app.documents.chunking import Chunk, Part, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
 from app.documents.screening.screen import screen_chunks
@@ -84,6 +84,8 @@ def make_chunk_row(
         place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
         if chunk.page_end is not None and chunk.page_end != chunk.page:
             place["page_end"] = chunk.page_end
+    if chunk.parts:
+        place["parts"] = list(map(_describe_part, chunk.parts))
     return ChunkRow(
         id=new_id(),
         index=chunk.index,
@@ -93,6 +95,17 @@ def make_chunk_row(
         text_hash=text_hash(title, chunk.text),
         flags=flags,
     )
+
+
+def _describe_part(part: Part) -> dict[str, Any]:
+    place: dict[str, Any] = {"start": part.start, "end": part.end}
+    if part.headings:
+        place["headings"] = list(part.headings)
+    if part.page is not None:
+        place["page"] = part.page
+        if part.page_end != part.page:
+            place["page_end"] = part.page_end
+    return place
 
 
 def chunk_title(document_title: str | None, headings: Sequence[str], given_title: str | None = None) -> str | None:
@@ -299,7 +312,9 @@ class Ingestion:
                 (row, passage, text, start, end)
                 for row in rows
                 if row.text_hash not in known
-                for passage, (text, start, end) in enumerate(make_passages(provider, row.title, row.content))
+                for passage, (text, start, end) in enumerate(
+                    make_passages(provider, row.title, row.content, row.place.get("parts"))
+                )
             ]
         )
         distinct = list(dict.fromkeys(text for _, _, text, _, _ in wanted))

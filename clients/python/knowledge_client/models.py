@@ -34,7 +34,9 @@ class FoundEntry(EntryCore):
     """A chunk also has char_start and char_end in the asset's text; headings, those above it from the topmost;
     page and total_pages if the asset has pages or slides; page_end if the chunk continues on a later page;
     ocr, if its text was recognised on an image and can contain errors; header_chars, the length of the header
-    of its table, which its content begins with and which stands before char_start.
+    of its table, which its content begins with and which stands before char_start. If a chunk has several
+    small pages or sections, char_start, char_end, headings, page and page_end are those of the one that
+    matched.
     """
     asset_name: str | None = None
     chunk_index: int | None = None

@@ -13,6 +13,7 @@ from app.contract.administration import Tenant
 from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import Entry, EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.vocabulary import Mode
 from app.db.statements import parse_statement
 from app.embeddings.provider import resolve_model
 from app.errors import AssetNotFound, Conflict, InvalidInput, PartOfAsset, PreconditionFailed
@@ -54,6 +55,41 @@ async def vectors_of(services: Services, tenant: Tenant) -> dict[UUID, bool]:
     async with services.database.tenant_session(tenant.id) as session:
         rows = await session.fetch(VECTORS)
     return {row["entry_id"]: row["in_index"] for row in rows}
+
+
+@pytest.mark.parametrize("provider_is_down", [False, True])
+async def test_small_pages_of_a_chunk_are_found_each_with_its_place(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, provider_is_down: bool
+) -> None:
+    pages = [
+        "Bears sleep through the winter.",
+        "The engine of the ferry burns hydrogen.",
+        "A choir sings at noon, in May.",
+    ]
+    failing_provider.down = provider_is_down
+    asset, _ = await services.assets.upload(tenant.id, Upload("three.pdf", write_pdf([[page] for page in pages])))
+    await run_jobs()
+    if provider_is_down:  # the queue embeds the stored chunk
+        failing_provider.down = False
+        await run_jobs()
+    text = await services.assets.text(tenant.id, asset.id)
+    [chunk] = await chunks_of(services, tenant, asset)
+    assert (chunk.metadata["page"], chunk.metadata["page_end"], len(chunk.metadata["parts"])) == (1, 3, 3)
+    for number, page in enumerate(pages, 1):
+        queries: list[tuple[Mode, str]] = [("semantic", page), ("keyword", page.split()[1]), ("hybrid", page)]
+        for mode, query in queries:
+            [hit] = await services.search.search(tenant.id, SearchQuery(query=query, mode=mode))
+            assert mode == "keyword" or hit.similarity == pytest.approx(1, abs=1e-3)
+            place = hit.metadata
+            assert text[place["char_start"] : place["char_end"]] == page
+            assert (place["page"], place["total_pages"], hit.id) == (number, 3, chunk.id)
+            assert not {"page_end", "parts"} & place.keys()
+            assert page.split()[1] in hit.snippet
+    # The metadata of a hit can be changed and sent back.
+    changed = await services.entries.change(tenant.id, chunk.id, EntryDraft(metadata={**hit.metadata, "team": "red"}))
+    assert changed.metadata == {**chunk.metadata, "team": "red"}
+    with pytest.raises(PartOfAsset, match="parts"):
+        await services.entries.change(tenant.id, chunk.id, EntryDraft(metadata={"parts": []}))
 
 
 async def test_new_version_embeds_the_changed_chunks_only(

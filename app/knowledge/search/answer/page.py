@@ -42,6 +42,7 @@ from app.db.session import TenantSession
 from app.embeddings.cosines import cosine_stretch
 from app.embeddings.provider import Vector
 from app.knowledge.paging import PAGE_BYTES
+from app.knowledge.parts import list_parts, point_to
 from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
 from app.knowledge.search.journal import PageStart
 from app.knowledge.search.legs.findings import Legs
@@ -74,6 +75,10 @@ HIT_CHARACTERS = 1_000
 
 MARKDOWN_TYPES = frozenset((None, "text/markdown", "text/plain"))
 """Media types whose text may be Markdown; None means an entry without an asset. Readers convert all others to text."""
+
+
+METADATA = [field.name for field in fields(FoundEntry)].index("metadata")
+"""Its place among the values of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +148,33 @@ async def make_hits(page: Page) -> list[Hit]:
 
 
 def _make_passage(candidate: Candidate, entry: HydratedEntry, snippets: SnippetMaker) -> Passage:
-    stored = FoundEntry(*entry.stored)
-    snippet = _make_snippet(entry, candidate, snippets)
-    page = stored.metadata.get("page")
-    return Passage(entry.id, candidate.score, stored.chunk_index, page, stored.title, snippet.text)
+    snippet, stored = _make_snippet(entry, candidate, snippets)
+    found = FoundEntry(*stored)
+    page = found.metadata.get("page")
+    return Passage(entry.id, candidate.score, found.chunk_index, page, found.title, snippet.text)
 
 
-def _make_snippet(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker) -> Snippet:
+def _make_snippet(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker) -> tuple[Snippet, Sequence[Any]]:
+    """The snippet, and the values of the entry, of which the place is that of the part that matched."""
     passage = None
     if entry.char_start is not None and entry.char_end is not None and candidate.similarity is not None:
         passage = (entry.char_start, entry.char_end)
-    return snippets.make(
+    metadata = entry.stored[METADATA]
+    parts = list_parts(metadata.get("parts"), len(entry.content)) if entry.media_type is not None else ()
+    snippet = snippets.make(
         entry.title,
         entry.content,
         entry.language,
         entry.query_lexemes or (),
         passage,
+        parts=[(part["start"], part["end"]) for part in parts],
         is_markdown=entry.media_type in MARKDOWN_TYPES,
     )
+    if snippet.part is None:
+        return snippet, entry.stored
+    stored = list(entry.stored)
+    stored[METADATA] = point_to(metadata, parts[snippet.part])
+    return snippet, stored
 
 
 def _make_hit(
@@ -170,9 +184,9 @@ def _make_hit(
     group: PassageGroup | None,
     validity: Validity | None,
 ) -> Hit:
-    snippet = _make_snippet(entry, candidate, snippets)
+    snippet, stored = _make_snippet(entry, candidate, snippets)
     return Hit(
-        *entry.stored,
+        *stored,
         score=candidate.score,
         similarity=candidate.similarity,
         keyword_score=candidate.keyword_score,

@@ -185,13 +185,15 @@ WORDS_APART = 180
 class Snippet:
     """Plain text of at most 240 characters, with … where it is cut, and the words of the query in the entry.
 
-    `start` and `end` are the part of the entry's content that it shows.
+    `start` and `end` are the range of the entry's content that it shows, and `part` is the number of the part that
+    matched, if the entry has several.
     """
 
     text: str
     matched_terms: tuple[str, ...]
     start: int
     end: int
+    part: int | None = None
 
 
 class SnippetMaker:
@@ -209,13 +211,15 @@ class SnippetMaker:
         lexemes: Collection[str],
         passage: tuple[int, int] | None,
         *,
+        parts: Sequence[tuple[int, int]] = (),
         is_markdown: bool = True,
     ) -> Snippet:
         """Choose the window of `content` with the most words of the query, or the start of `passage` if it has none.
 
         Headings that the content begins with and the title repeats are not shown, unless nothing follows them.
         `lexemes` are the query's words as Postgres stemmed them for `language`. `passage` is the passage with the
-        highest cosine (None when only the keyword leg found the entry).
+        highest cosine (None when only the keyword leg found the entry). With several `parts`, the window is chosen in
+        the one that matched.
         """
         vocabulary = self._languages.get(language)
         if vocabulary is None:
@@ -226,12 +230,24 @@ class SnippetMaker:
             positions = vocabulary.find(content)
             in_title = vocabulary.find(title) if title else ()
             matched = vocabulary.list_matched([(content, positions), (title or "", in_title)])
+        part = _choose_part(parts, positions, passage) if parts else None
+        if part is not None:
+            passage = parts[part]
+            positions = [found for found in positions if passage[0] <= found[0] < passage[1]]
         skipped = _skip_headings(title, content)
         shown = [(start - skipped, end - skipped, key) for start, end, key in positions if start >= skipped]
         if passage is not None:
             passage = (max(0, passage[0] - skipped), max(0, passage[1] - skipped))
         text, start, end = _cut(content[skipped:], shown, passage, is_markdown=is_markdown)
-        return Snippet(text, matched, start + skipped, end + skipped)
+        return Snippet(text, matched, start + skipped, end + skipped, part)
+
+
+def _choose_part(parts: Sequence[tuple[int, int]], positions: Sequence[Found], passage: tuple[int, int] | None) -> int:
+    """The number of the part that is the passage; without one, of the part with the most words of the query."""
+    if passage in parts:
+        return parts.index(passage)
+    found = [len({key for start, _, key in positions if begin <= start < end}) for begin, end in parts]
+    return found.index(max(found))
 
 
 def _skip_headings(title: str | None, content: str) -> int:
