@@ -12,6 +12,7 @@ from tests.documents.office import write_zip
 from tests.fixtures.documents import WORD, paragraph, write_docx, write_raw_docx
 
 LIMITS = ParseLimits()
+DRAWINGS = "http://schemas.openxmlformats.org/drawingml/2006"
 
 
 def style(key: str, name: str, more: str = "") -> str:
@@ -213,6 +214,35 @@ def test_docx_descriptions_of_pictures_are_read_and_comments_are_not() -> None:
     )
     comments = f'<w:comments xmlns:w="{WORD}"><w:comment w:id="1">{paragraph("hm")}</w:comment></w:comments>'
     assert parse(write_raw_docx(body, comments=comments), LIMITS).text.strip() == "See a lamp"
+
+
+def test_docx_charts_have_their_titles_categories_and_series() -> None:
+    def points(name: str, *values: str) -> str:
+        written = "".join(f'<c:pt idx="{place}"><c:v>{value}</c:v></c:pt>' for place, value in enumerate(values))
+        return f"<c:{name}><c:strRef><c:strCache>{written}</c:strCache></c:strRef></c:{name}>"
+
+    months = points("cat", "May", "June")
+    eels = f"<c:ser>{points('tx', 'Eels')}{months}{points('val', '7', '9')}</c:ser>"
+    cod = f"<c:ser>{points('tx', 'Cod')}{months}{points('val', '4', '2')}</c:ser>"
+    title = "<c:title><a:p><a:r><a:t>Catch</a:t></a:r></a:p></c:title>"
+    names = f'xmlns:c="{DRAWINGS}/chart" xmlns:a="{DRAWINGS}/main"'
+    chart = f"<c:chartSpace {names}>{title}{eels}{cod}</c:chartSpace>"
+    drawing = (
+        f'<w:p><w:r><w:t>Below.</w:t><w:drawing><c:chart xmlns:c="{DRAWINGS}/chart" xmlns:r="r" r:id="r1"/></w:drawing>'
+        f"</w:r></w:p>{paragraph('After.')}"
+    )
+    relation = (
+        '<Relationships xmlns="p"><Relationship Id="r1" Type="x/chart" Target="charts/chart1.xml"/></Relationships>'
+    )
+    data = write_zip({
+        "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{drawing}</w:body></w:document>',
+        "word/_rels/document.xml.rels": relation,
+        "word/charts/chart1.xml": chart,
+    })  # fmt: skip
+    document = parse(data, LIMITS)
+    assert document.text.strip() == (
+        "Below.\n\nCatch\n\n|  | Eels | Cod |\n| --- | --- | --- |\n| May | 7 | 4 |\n| June | 9 | 2 |\n\nAfter."
+    )
 
 
 def change_directory(data: bytes, field: int, value: bytes) -> bytes:

@@ -12,7 +12,7 @@ from lxml import etree
 from app.documents.archive import open_archive
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, find_children, write_number
+from app.documents.readers.office.ooxml import OfficePackage, find_children, read_chart, write_number
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
@@ -233,7 +233,7 @@ class _Table:
 
 
 class BodyReader:
-    """Writes the text of a document's body; `notes` by kind and id."""
+    """Writes the text of a document's body; `notes` by kind and id, `charts` by the id of their relation."""
 
     def __init__(
         self,
@@ -241,12 +241,15 @@ class BodyReader:
         styles: Mapping[str, Style],
         numbering: Numbering,
         notes: Mapping[tuple[str, str], str],
+        charts: Mapping[str, Any],
     ) -> None:
         self.title: str | None = None
         self._builder = builder
         self._styles = styles
         self._numbering = numbering
         self._notes = dict(notes)
+        self._charts = dict(charts)
+        self._drawn: list[Any] = []  # charts since the last paragraph
         self._called: list[str] = []  # notes to which the text since the last paragraph refers
         self._calls = 0
         self._paragraphs: list[_Paragraph] = []
@@ -269,7 +272,7 @@ class BodyReader:
             else:
                 self._close(name)
         self._called += self._notes.values()
-        self._write_notes()
+        self._write_additions()
 
     def _open(self, name: str, element: Any) -> None:
         if name == "p":
@@ -306,6 +309,8 @@ class BodyReader:
             self._read_properties(paragraph, element)
         elif name == "docPr" and (description := element.get("descr")):
             paragraph.text.append(f" {description} ")
+        elif name == "chart" and (chart := self._charts.pop(read_value(element, "id"), None)) is not None:
+            self._drawn.append(chart)
         elif name in _NOTES:
             note = self._notes.pop((_NOTES[name], read_value(element, "id")), None)
             if note:
@@ -391,7 +396,7 @@ class BodyReader:
             return
         write_markdown_table(self._builder, table.rows, table.headers or None)
         self._listed = False
-        self._write_notes()
+        self._write_additions()
 
     def _in_cell(self) -> bool:
         return bool(self._tables) and not self._tables[-1].plain and bool(self._tables[-1].row)
@@ -414,7 +419,7 @@ class BodyReader:
                 "\n" if listed and self._listed else "\n\n",
             )
             self._listed = listed if text.strip() else self._listed
-            self._write_notes()
+            self._write_additions()
         else:
             self._write_heading(f"{mark[0] if mark and mark[0] != '- ' else ''}{text}", paragraph.level)
 
@@ -426,14 +431,18 @@ class BodyReader:
         if text != remove_marks(text):
             self._builder.mark_hidden(self._builder.length - len(title), self._builder.length, "hidden_run")
         self._listed = False
-        self._write_notes()
+        self._write_additions()
 
-    def _write_notes(self) -> None:
-        if self._in_cell() or not self._called:
+    def _write_additions(self) -> None:
+        if self._in_cell() or not (self._called or self._drawn):
             return
+        for chart in self._drawn:
+            lines = ("".join(item.text or "" for item in part.iter("{*}t")) for part in chart.iter("{*}p"))
+            add_marked(self._builder, remove_marks("\n".join(filter(None, lines))))
+            write_markdown_table(self._builder, read_chart(chart), 1)
         for note in self._called:
             add_marked(self._builder, note)
-        self._called, self._listed = [], False
+        self._drawn, self._called, self._listed = [], [], False
 
 
 def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
@@ -467,7 +476,10 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             for kind in ("footnote", "endnote")
             for number, text in read_notes(package.read_part(f"word/{kind}s.xml"), kind)
         }
-        reader = BodyReader(builder, styles, Numbering(package.read_part("word/numbering.xml")), notes)
+        # Each chart once, although a hostile file can name it many times.
+        drawn = {target: key for key, (kind, target) in package.read_relations(main).items() if kind == "chart"}
+        charts = {key: package.read_part(target) for target, key in drawn.items()}
+        reader = BodyReader(builder, styles, Numbering(package.read_part("word/numbering.xml")), notes, charts)
         root = package.read_part(main)
         if root is not None:
             reader.read(root)

@@ -9,7 +9,7 @@ from typing import Any
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, find_children, write_number
+from app.documents.readers.office.ooxml import OfficePackage, find_children, read_chart, write_number
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
@@ -183,33 +183,6 @@ def _find_place(element: Any) -> _Place | None:
             except ValueError:
                 return None
     return None
-
-
-_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-
-
-def read_chart(chart: Any) -> list[tuple[str, ...]]:
-    """The categories and values of a chart's series, as the rows of a table; the names of the series are its first."""
-    names: list[str] = []
-    rows: dict[tuple[str, str], list[str]] = {}
-    for place, series in enumerate(chart.iter(f"{_CHART}ser")):
-        names.append(" ".join(_read_points(series, "tx").values()))
-        labels = _read_points(series, "cat") or _read_points(series, "xVal")
-        for index, value in (_read_points(series, "val") or _read_points(series, "yVal")).items():
-            row = rows.setdefault((index, labels.get(index, "")), [])
-            row.extend([""] * (place - len(row)))
-            row.append(value)
-    return [("", *names), *((label, *values) for (_, label), values in rows.items())] if rows else []
-
-
-def _read_points(series: Any, name: str) -> dict[str, str]:
-    """The values that a chart keeps of its sheet, by their number; those of several levels together."""
-    points: dict[str, str] = {}
-    for part in find_children(series, name):
-        for value in part.iter(f"{_CHART}v"):
-            index = value.getparent().get("idx", "")
-            points[index] = " ".join(filter(None, (points.get(index), collapse_spaces(remove_marks(value.text or "")))))
-    return points
 
 
 _MAIN_PART = "ppt/presentation.xml"
