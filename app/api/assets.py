@@ -84,7 +84,9 @@ async def upload_asset(
         BeforeValidator(_require_file),
         WithJsonSchema({"type": "string", "format": "binary"}),
         File(
-            description="Text, Markdown, HTML, SVG, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these."
+            description="Text and markup, HTML, SVG, PDF, files of Office and OpenDocument, EPUB, e-mail, notebooks,"
+            " captions, CSV, JSON, source code, or a ZIP of these: at most 50 MiB (KB_MAX_UPLOAD_BYTES), and 20,000,000"
+            " characters of text."
         ),
     ],
     external_id: Annotated[

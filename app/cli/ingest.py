@@ -160,8 +160,9 @@ def ingest(
         ),
     ] = False,
 ) -> None:
-    """Ingest files and wait until they are searchable: text, Markdown, HTML, SVG, PDF, DOCX,
-    PPTX, XLSX, CSV, JSON, source code, images (with the extra `ocr`), and ZIP archives of these.
+    """Ingest files and wait until they are searchable: text and markup, HTML, SVG, PDF, files of Office and
+    OpenDocument, EPUB, e-mail, notebooks, captions, CSV, JSON, source code, images (with the extra `ocr`), and ZIP
+    archives of these, each of at most 50 MiB (`KB_MAX_UPLOAD_BYTES`) and 20,000,000 characters of text.
 
     Files are identified by their paths: a second run skips unchanged files and replaces changed ones. After
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.errors import UnreadableDocument
+
 
 @dataclass(frozen=True, slots=True)
 class PageSpan:
@@ -160,6 +162,13 @@ class ParseLimits:
     ocr_pixels: int = 4_000_000
     ocr_memory_bytes: int = 640 << 20
     image_bytes: int = 256 << 20
+
+    def require_characters(self, characters: int) -> None:
+        """Raise UnreadableDocument if a file has more characters of text."""
+        if characters > self.max_characters:
+            raise UnreadableDocument(
+                f"the file has more than {self.max_characters:,} characters of text, the limit for any file: split it"
+            )
 
     @property
     def wall_seconds(self) -> float:

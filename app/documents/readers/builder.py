@@ -162,8 +162,7 @@ class TextBuilder:
 
     def _append(self, text: str) -> None:
         self.length += len(text)
-        if self.length > self._limits.max_characters:
-            raise UnreadableDocument(f"the file has more than {self._limits.max_characters:,} characters of text")
+        self._limits.require_characters(self.length)
         self._parts.append(text)
 
 

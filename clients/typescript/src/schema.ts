@@ -1857,7 +1857,7 @@ export interface components {
             /**
              * File
              * Format: binary
-             * @description Text, Markdown, HTML, SVG, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these.
+             * @description Text and markup, HTML, SVG, PDF, files of Office and OpenDocument, EPUB, e-mail, notebooks, captions, CSV, JSON, source code, or a ZIP of these: at most 50 MiB (KB_MAX_UPLOAD_BYTES), and 20,000,000 characters of text.
              */
             file: string;
             /**

@@ -148,7 +148,7 @@ async def test_memory_limit_is_explained() -> None:
 
 
 async def test_text_limit_is_explained() -> None:
-    with pytest.raises(UnreadableDocument, match="more than 1,000 characters"):
+    with pytest.raises(UnreadableDocument, match=r"more than 1,000 characters of text.*split it"):
         await parse_document(b"word " * 1_000, limits=ParseLimits(max_characters=1_000))
 
 

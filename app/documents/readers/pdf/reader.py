@@ -375,8 +375,7 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
             if not found and pace.is_hopeless(index):
                 raise UnreadableDocument(f"{_explain_slowness(limits)}: its {total:,} pages draw too much")
             characters += sum(len(word.text) for piece in page.pieces for word in piece.words)
-            if characters > limits.max_characters:
-                raise UnreadableDocument(f"the file has more than {limits.max_characters:,} characters of text")
+            limits.require_characters(characters)
             pages.append(page)
         kept = furniture.remove([(page.index, page.low, page.height, page.pieces) for page in pages])
         tables = furniture.remove_tables([(page.low, page.height, page.tables) for page in pages])
