@@ -149,7 +149,7 @@ async def test_every_way_to_a_search_is_reranked(served: Served, rerank_wire: Re
     async with connect(served.app, admin.token) as client:
         answer, _ = await succeed(client, "kb_search", query=ASKED)
         assert answer["results"][0]["content"] == BEST
-        assert answer["metadata"]["reranked"] is True
+        assert [hit["id"] for hit in answer["results"]] == order
         rerank_wire.script = [Reply(401)]
         answer, text = await succeed(client, "kb_search", query=ASKED)
         assert answer["metadata"]["degraded"] == ["reranker_unavailable"]

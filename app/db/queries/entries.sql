@@ -64,10 +64,10 @@ select d.place, same.id
    limit 1) same;
 
 -- name: plan_each_time
-set local plan_cache_mode = force_custom_plan;
+select set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: plan_as_usual
-set local plan_cache_mode = auto;
+select set_config('plan_cache_mode', 'auto', true);
 
 -- name: find_twin
 -- The entry with which the entry :id would share its identity if it had these readers.
