@@ -204,7 +204,7 @@ class Timing:
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    jitter: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.SystemRandom().random
 
 
 REAL_TIME: Final = Timing()

@@ -51,6 +51,7 @@ for _kind in get_args(JobKind):
     for _outcome in ("done", "failed", "retried"):
         JOBS.labels(_kind, _outcome)  # An alert sees the first failure only as an increase from 0.
 
+_CHANCE = random.SystemRandom()
 LEASE = timedelta(seconds=60)
 SLICE_SECONDS = 20.0
 RELEASE_AGAIN_SECONDS = 0.5
@@ -333,7 +334,7 @@ class Worker:
                 return job
             pause = self.poll_seconds
             if await announcements.arrive():
-                pause = max(pause, ANNOUNCED_POLL_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311  # not a secret
+                pause = max(pause, ANNOUNCED_POLL_SECONDS * _CHANCE.uniform(0.75, 1.25))
             due = await queue.next_due(self.database, kinds)
             if due is not None:
                 pause = min(pause, max(due, LEAST_PAUSE_SECONDS))

@@ -23,7 +23,7 @@ def expect_golden(name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8", newline="")
         return
-    golden = path.read_text("utf-8") if path.exists() else ""
+    golden = path.read_bytes().decode() if path.exists() else ""
     if golden != text:
         lines = list(difflib.unified_diff(golden.split("\n"), text.split("\n"), f"golden {name}", "now", "", "", 3, ""))
         if len(lines) > SHOWN_LINES:

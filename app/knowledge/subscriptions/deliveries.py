@@ -37,6 +37,7 @@ from app.knowledge.subscriptions.webhooks import (
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 
+_CHANCE = random.SystemRandom()
 PAUSES = (5, 30, 120, 600)
 """Seconds between challenges to an endpoint, five within 13 minutes: its owner may still have to store the secret."""
 OVERLOADED_SECONDS = 5.0
@@ -316,5 +317,5 @@ def _split(claimed: Sequence[Delivery], found: Mapping[UUID, Entry]) -> tuple[li
 
 def find_pause(attempts: int, retry_after: float | None = None) -> float:
     """Seconds to wait after this many failed attempts, with a jitter of 10 %; at least the endpoint's Retry-After."""
-    pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # not a secret
+    pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * _CHANCE.uniform(0.9, 1.1)
     return max(pause, retry_after or 0.0)

@@ -202,9 +202,9 @@ async def test_hidden_entries_are_not_found(
 async def test_search_without_results_suggests_tags_of_the_tenant(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    await write(services, tenant, "Boats", tags=["harbour", "lighthouse"])
-    await write(services, other_tenant, "Other", tags=["harbours-of-others"])
-    query = SearchQuery(query="harbuor", mode="keyword")
+    await write(services, tenant, "The harbour has a lighthouse", tags=["harbour", "lighthouse"])
+    await write(services, other_tenant, "The harbours of others", tags=["harbours"])
+    query = SearchQuery(query="harbourside", mode="keyword")
     result = await services.search.search(tenant.id, query)
     assert len(result) == 0
     assert result.metadata.suggestions == ["harbour", "lighthouse"]
