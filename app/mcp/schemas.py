@@ -1,6 +1,6 @@
 """Flat JSON schemas of arguments and results: not every client resolves references, and models read plain ones best."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,17 +12,17 @@ def input_schema(model: type) -> dict[str, Any]:
     Arguments for which null differs from omission keep it; the model names them in `MEANINGFUL_NULLS`.
     """
     flat = _flatten(model)
-    simple: dict[str, Any] = _simplify(flat)
+    simple: dict[str, Any] = _change(flat, _simplify)
     for name in getattr(model, "MEANINGFUL_NULLS", ()):
         simple["properties"][name] = flat["properties"][name]
     simple.pop("description")  # the tool's own says more
-    single: dict[str, Any] = _split_types(_shorten(simple))
+    single: dict[str, Any] = _change(_change(simple, _shorten), _split_types)
     return single
 
 
 def output_schema(model: type) -> dict[str, Any]:
     """The schema of a tool's structured output, which has no field that is null."""
-    schema: dict[str, Any] = _simplify(_require_others(_flatten(model)))
+    schema: dict[str, Any] = _change(_change(_flatten(model), _require_others), _simplify)
     return schema
 
 
@@ -69,63 +69,61 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
     }
 
 
-def _split_types(node: Any) -> Any:
-    """The schema with one type in each place: some providers of models accept no list of types."""
+def _change(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """The schema with each object in it changed, the innermost first.
+
+    The objects include `properties`, whose keys are names: of these, the values are schemas.
+    """
     if isinstance(node, list):
-        return [_split_types(item) for item in node]
+        return [_change(item, change) for item in node]
     if not isinstance(node, dict):
         return node
-    split = {key: _split_types(value) for key, value in node.items()}
-    if isinstance(types := split.get("type"), list):
-        del split["type"]
-        split = {"anyOf": [{"type": one} for one in types]} | split
-    return split
+    return change({key: _change(value, change) for key, value in node.items()})
+
+
+def _split_types(node: dict[str, Any]) -> dict[str, Any]:
+    """One type in each place: some providers of models accept no list of types."""
+    if not isinstance(types := node.get("type"), list):
+        return node
+    del node["type"]
+    return {"anyOf": [{"type": one} for one in types]} | node
 
 
 LONGEST_ENUM = 20
 """Values of an argument that the schema lists; an error lists more."""
 
 
-def _shorten(node: Any) -> Any:
-    """The schema without what costs a model tokens and tells it little: patterns, examples and long lists of values."""
-    if isinstance(node, list):
-        return [_shorten(item) for item in node]
-    if not isinstance(node, dict):
-        return node
+def _shorten(node: dict[str, Any]) -> dict[str, Any]:
+    """Without what costs a model tokens and tells it little: patterns, examples and long lists of values."""
     return {
-        key: {name: _shorten(inner) for name, inner in value.items()} if key == "properties" else _shorten(value)
+        key: value
         for key, value in node.items()
-        if not (key in ("pattern", "examples") or (key == "enum" and len(value) > LONGEST_ENUM))
+        if not (
+            (key == "pattern" and isinstance(value, str))
+            or (key == "examples" and isinstance(value, list))
+            or (key == "enum" and isinstance(value, list) and len(value) > LONGEST_ENUM)
+        )
     }
 
 
-def _require_others(node: Any) -> Any:
-    """The schema in which no field that can be null is required."""
-    if isinstance(node, list):
-        return [_require_others(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    made = {key: _require_others(value) for key, value in node.items()}
-    if isinstance(required := made.get("required"), list):
-        properties = made["properties"]
-        made["required"] = [name for name in required if {"type": "null"} not in properties[name].get("anyOf", ())]
-    return made
+def _require_others(node: dict[str, Any]) -> dict[str, Any]:
+    """No field that can be null is required."""
+    if isinstance(required := node.get("required"), list):
+        properties = node["properties"]
+        node["required"] = [name for name in required if {"type": "null"} not in properties[name].get("anyOf", ())]
+    return node
 
 
-def _simplify(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_simplify(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    simple = {key: _simplify(value) for key, value in node.items()}
-    options = simple.get("anyOf")
+def _simplify(node: dict[str, Any]) -> dict[str, Any]:
+    """Without the null that an optional value accepts."""
+    options = node.get("anyOf")
     if isinstance(options, list) and {"type": "null"} in options:
         left = [option for option in options if option != {"type": "null"}]
-        del simple["anyOf"]
-        simple = (left[0] if len(left) == 1 else {"anyOf": left}) | simple
-        if simple.get("default", ...) is None:
-            del simple["default"]
-    return simple
+        del node["anyOf"]
+        node = (left[0] if len(left) == 1 else {"anyOf": left}) | node
+        if node.get("default", ...) is None:
+            del node["default"]
+    return node
 
 
 _PROBLEM: Mapping[str, dict[str, str]] = {
