@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from dataclasses import dataclass
@@ -31,6 +32,18 @@ class Listeners:
         self.service.close()
         if self.metrics is not None:
             self.metrics.close()
+
+
+ALLOCATIONS = 20_000
+"""Objects more than before after which the collector looks for cycles among the young ones. A search makes about 2,000,
+few of them in cycles: at Python's own 700, it took a quarter of a search's time."""
+
+
+def keep_loaded_objects() -> None:
+    """Exempt what a process has loaded before it serves from the collector: its modules live as long as it does."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: Part | None = None) -> None:
@@ -62,6 +75,7 @@ async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: P
                         app.state.sign_in_link = hints.link
                         typer.echo(hints.text)
 
+                keep_loaded_objects()
                 await Server(app, settings.server, announce, part).serve(sockets=[listeners.service])
 
 
