@@ -43,6 +43,18 @@ class KeptSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class NewSearch(KeptSearch):
+    """A search to be stored, whose receipt has no ranking yet.
+
+    Attributes:
+        ranking: the candidates as they are stored: id, time of the version in seconds, RANKS and, in a grouped search,
+            passages. A RankedEntry for each of the hundreds would take longer than all the rest of a record.
+    """
+
+    ranking: Sequence[Sequence[Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RecentRequest:
     """A query that callers searched for, with the parameters that its receipt has as they were asked."""
 
@@ -52,7 +64,7 @@ class RecentRequest:
     options: Mapping[str, Any]
 
 
-async def insert_searches(session: TenantSession, searches: Sequence[KeptSearch]) -> None:
+async def insert_searches(session: TenantSession, searches: Sequence[NewSearch]) -> None:
     """Store searches of one tenant."""
     await session.execute(
         SQL["insert_searches"],
@@ -104,7 +116,7 @@ PLAIN = tuple(f.name for f in fields(Receipt) if f.name not in ("query", "model"
 """Fields of a receipt that its JSON has as they are; it has the query only if the tenant keeps queries."""
 
 
-def encode_search(search: KeptSearch) -> str:
+def encode_search(search: NewSearch) -> str:
     """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
     receipt = search.receipt
     stored = {
@@ -113,10 +125,7 @@ def encode_search(search: KeptSearch) -> str:
         "asked": search.asked,
         "principals": search.principals,
         "model": (receipt.model.provider, receipt.model.name, receipt.model.dimensions),
-        "ranking": [
-            (c.id, c.updated_at.timestamp(), *ranks_of(c), *(() if c.passages is None else (c.passages,)))
-            for c in receipt.ranking
-        ],
+        "ranking": search.ranking,
     }
     if receipt.query is not None:
         stored["query"] = receipt.query

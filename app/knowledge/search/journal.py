@@ -30,7 +30,7 @@ from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals
 from app.db.queries import receipts, search, statistics, tenants
-from app.db.queries.receipts import RANKS, KeptSearch, Marks, ranks_of
+from app.db.queries.receipts import RANKS, KeptSearch, Marks, NewSearch, ranks_of
 from app.errors import DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import list_types
@@ -130,7 +130,7 @@ FACTS = tuple(field.name for field in fields(Ranking) if field.name != "candidat
 
 
 def make_receipt(plan: Plan, ranking: Ranking, **search: Any) -> SearchReceipt:
-    """Create the receipt of a search, which is identified by the fields of SearchReceipt in `search`.
+    """Create the receipt of a search without its candidates; `search` has the fields of SearchReceipt.
 
     It has the query's text only if the tenant's settings allow it.
     """
@@ -143,7 +143,7 @@ def make_receipt(plan: Plan, ranking: Ranking, **search: Any) -> SearchReceipt:
         rrf_k=query.rrf_k,
         fusion=plan.fusion,
         options={"limit": plan.limit, **chosen},
-        ranking=rank_entries(ranking, query),
+        ranking=(),
         version=service_version(),
         similarity_threshold=plan.threshold,
         **{name: getattr(ranking, name) for name in FACTS},
@@ -153,10 +153,18 @@ def make_receipt(plan: Plan, ranking: Ranking, **search: Any) -> SearchReceipt:
 
 def rank_entries(ranking: Ranking, query: SearchQuery) -> list[RankedEntry]:
     """The candidates of a ranking as a receipt has them."""
+    grouped = query.group_by is not None
     return [
-        RankedEntry(c.entry_id, c.updated_at, *(*ranks_of(c), None if query.group_by is None else c.passages))
+        RankedEntry(c.entry_id, c.updated_at, *(*ranks_of(c), c.passages if grouped else None))
         for c in shown(ranking.candidates)
     ]
+
+
+def _list_ranking(ranking: Ranking, query: SearchQuery) -> list[Sequence[Any]]:
+    """The candidates of a ranking as they are stored."""
+    if query.group_by is None:
+        return [(c.entry_id, c.updated_at.timestamp(), *ranks_of(c)) for c in ranking.candidates]
+    return [(c.entry_id, c.updated_at.timestamp(), *ranks_of(c), c.passages) for c in shown(ranking.candidates)]
 
 
 def pinned_ranking(receipt: Receipt) -> Ranking:
@@ -212,7 +220,7 @@ class Answered:
         """The tenant that searched."""
         return self.plan.tenant.tenant_id
 
-    def describe(self) -> KeptSearch:
+    def describe(self) -> NewSearch:
         """The record to write."""
         receipt = make_receipt(
             self.plan,
@@ -223,7 +231,10 @@ class Answered:
             result_count=self.result_count,
             query_time_ms=self.query_time_ms,
         )
-        return KeptSearch(receipt, mark_search(self.search_id, self.plan.query), self.principals)
+        query = self.plan.query
+        return NewSearch(
+            receipt, mark_search(self.search_id, query), self.principals, _list_ranking(self.ranking, query)
+        )
 
 
 def without_vector(plan: Plan) -> Plan:
@@ -435,7 +446,7 @@ class SearchJournal:
                 return
 
     async def _write_batch(self, batch: Sequence[Answered]) -> None:
-        by_tenant: dict[UUID, list[KeptSearch]] = defaultdict(list)
+        by_tenant: dict[UUID, list[NewSearch]] = defaultdict(list)
         limits: dict[UUID, int] = {}
         for number, answered in enumerate(batch, 1):
             tenant = answered.plan.tenant
@@ -450,7 +461,7 @@ class SearchJournal:
             await self._write_tenant(tenant_id, searches)
             await self._trim(tenant_id, len(searches), limits[tenant_id])
 
-    async def _write_tenant(self, tenant_id: UUID, searches: list[KeptSearch]) -> None:
+    async def _write_tenant(self, tenant_id: UUID, searches: list[NewSearch]) -> None:
         tokens = self.meter.take(tenant_id)
         try:
             async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
