@@ -9,10 +9,14 @@ create table searches (
   result_count integer not null,
   query_time_ms integer not null,
   receipt jsonb not null,
+  ranking bytea,
   primary key (tenant_id, id)
 );
-comment on column searches.receipt is
-  'Settings, model and per-leg ranks of the hits; the query text only if the tenant keeps it';
+comment on column searches.receipt is 'Settings and model; the query text only if the tenant keeps it';
+comment on column searches.ranking is
+  'The candidates, best first, with their ranks in each leg, as the service packs them; null: not kept any more';
+-- Ids and scores do not become smaller, and to try it takes longer than all the rest of a record.
+alter table searches alter column ranking set storage external;
 create index searches_by_time on searches (tenant_id, at) include (fallback, result_count, query_time_ms);
 
 create table feedback (

@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from app.contract.erasures import Dependent, ErasureKind, ErasureState
+from app.db.queries.receipts import RANKED
 from app.db.queries.versions import erase_versions
 from app.db.rows import Place, Position, beyond
 from app.db.session import Row, TenantSession
@@ -264,14 +265,20 @@ async def strip_receipts(
 ) -> VisitedReceipts:
     """Remove erased entries from the next receipts; the text and the `filters` of their searches are removed too."""
     return await session.fetch_only_as(
-        VisitedReceipts, SQL["strip_receipts"], id=erasure_id, after=after, limit=limit, filters=list(filters)
+        VisitedReceipts,
+        SQL["strip_receipts"],
+        id=erasure_id,
+        after=after,
+        limit=limit,
+        filters=list(filters),
+        ranked_bytes=RANKED.itemsize,
     )
 
 
 async def look_at_receipts(session: TenantSession, erasure_id: UUID, after: UUID, limit: int) -> VisitedReceipts:
     """Count the next receipts that name an erased entry."""
     return await session.fetch_only_as(
-        VisitedReceipts, SQL["look_at_receipts"], id=erasure_id, after=after, limit=limit
+        VisitedReceipts, SQL["look_at_receipts"], id=erasure_id, after=after, limit=limit, ranked_bytes=RANKED.itemsize
     )
 
 

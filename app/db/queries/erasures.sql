@@ -258,23 +258,29 @@ select place, rows
 
 -- name: strip_receipts
 -- Removes the ranks of erased entries from receipts, and the text and the filters of these searches. Of few entries, only
--- the receipts that contain one are read rank by rank.
+-- the receipts that contain one are read rank by rank. `|| ''` reads a ranking once,
+-- not once for each rank.
 with part as materialized (
-  select s.id, s.receipt -> 'ranking' as ranking
+  select s.id, s.ranking || ''::bytea as ranking
     from searches s where s.tenant_id = :tenant_id and s.id > :after order by s.id limit :limit
 ), few as materialized (
-  select array_agg(jsonb_build_array(jsonb_build_array(i.item))) as wanted
+  select array_agg(uuid_send(i.item)) as wanted
     from (select item from erasure_items where tenant_id = :tenant_id and erasure_id = :id limit 21) i having count(*) <= 20
 ), named as materialized (
-  select p.id, coalesce(jsonb_agg(r.item order by r.place) filter (where i.item is null), '[]') as ranking
-    from part p cross join jsonb_array_elements(p.ranking) with ordinality r (item, place)
-    left join erasure_items i on i.tenant_id = :tenant_id and i.erasure_id = :id and i.item = (r.item ->> 0)::uuid
-   where not exists (select from few) or p.ranking @> any ((select wanted from few)::jsonb[])
+  select p.id, coalesce(string_agg(r.ranked, ''::bytea order by r.place) filter (where i.item is null), ''::bytea) as ranking
+    from part p
+   cross join lateral (
+     select n as place, substring(p.ranking from 1 + n * :ranked_bytes::integer for :ranked_bytes::integer) as ranked
+       from generate_series(0, length(p.ranking) / :ranked_bytes::integer - 1) n) r
+    left join erasure_items i on i.tenant_id = :tenant_id and i.erasure_id = :id
+                             and i.item = encode(substring(r.ranked for 16), 'hex')::uuid
+   where not exists (select from few)
+      or exists (select from few cross join unnest(few.wanted) w (item) where position(w.item in p.ranking) > 0)
    group by p.id having count(i.item) > 0
 ), stripped as (
   update searches s
-     set receipt = (s.receipt - 'query') || jsonb_build_object('ranking', n.ranking,
-                     'options', (s.receipt -> 'options') - :filters::text[])
+     set ranking = n.ranking,
+         receipt = (s.receipt - 'query') || jsonb_build_object('options', (s.receipt -> 'options') - :filters::text[])
     from named n where s.tenant_id = :tenant_id and s.id = n.id
   returning 1
 )
@@ -282,18 +288,21 @@ select (select p.id from part p order by p.id desc limit 1) as last, (select cou
 
 -- name: look_at_receipts
 with part as materialized (
-  select s.id, s.receipt -> 'ranking' as ranking
+  select s.id, s.ranking || ''::bytea as ranking
     from searches s where s.tenant_id = :tenant_id and s.id > :after order by s.id limit :limit
 ), few as materialized (
-  select array_agg(jsonb_build_array(jsonb_build_array(i.item))) as wanted
+  select array_agg(uuid_send(i.item)) as wanted
     from (select item from erasure_items where tenant_id = :tenant_id and erasure_id = :id limit 21) i having count(*) <= 20
 )
 select (select p.id from part p order by p.id desc limit 1) as last,
        (select count(*) from part p
-         where (not exists (select from few) or p.ranking @> any ((select wanted from few)::jsonb[]))
-           and exists (select from jsonb_array_elements(p.ranking) r (item)
-                         join erasure_items i on i.tenant_id = :tenant_id and i.erasure_id = :id
-                                             and i.item = (r.item ->> 0)::uuid)) as rows;
+         where (not exists (select from few)
+                or exists (select from few cross join unnest(few.wanted) w (item) where position(w.item in p.ranking) > 0))
+           and exists (select from generate_series(0, length(p.ranking) / :ranked_bytes::integer - 1) n
+                         join erasure_items i
+                           on i.tenant_id = :tenant_id and i.erasure_id = :id
+                          and i.item = encode(substring(p.ranking from 1 + n * :ranked_bytes::integer for 16), 'hex')::uuid
+                      )) as rows;
 
 -- name: traces_of_subject
 select place, rows

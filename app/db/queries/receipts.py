@@ -1,12 +1,14 @@
 """Receipts of searches, kept for a day, the changes since a receipt, and feedback of callers on hits."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import UUID
 
+import numpy as np
 import orjson
 
 from app.contract.models import ModelInfo
@@ -47,11 +49,11 @@ class NewSearch(KeptSearch):
     """A search to be stored, whose receipt has no ranking yet.
 
     Attributes:
-        ranking: the candidates as they are stored: id, time of the version in seconds, RANKS and, in a grouped search,
-            passages. A RankedEntry for each of the hundreds would take longer than all the rest of a record.
+        ranking: the candidates as `pack_ranking` packs them. A RankedEntry for each of the hundreds would take longer
+            than all the rest of a record.
     """
 
-    ranking: Sequence[Sequence[Any]] = ()
+    ranking: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ async def insert_searches(session: TenantSession, searches: Sequence[NewSearch])
         result_counts=[s.receipt.result_count for s in searches],
         query_times=[s.receipt.query_time_ms for s in searches],
         receipts=[encode_search(s) for s in searches],
+        rankings=[s.ranking for s in searches],
     )
 
 
@@ -112,12 +115,47 @@ RANKS = tuple(field.name for field in fields(RankedEntry) if field.name not in (
 ranks_of = attrgetter(*RANKS)
 """The place and the scores of a candidate in each leg."""
 
+WHOLE = tuple(name for name, kind in get_type_hints(RankedEntry).items() if kind in (int, int | None))
+"""Fields with whole numbers, all of them below 2**24, so that single precision has them exactly."""
+
+FOUND = (*RANKS, "passages")
+RANKED = np.dtype(
+    [("id", "V16"), ("updated_at", "<f8"), *((name, "<f4" if name in WHOLE else "<f8") for name in FOUND)]
+)
+"""A candidate in a packed ranking: its id, the time of its version in seconds, and NaN for what it does not have."""
+
+
+def pack_ranking(ids: Sequence[UUID], columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """The candidates with these ids as they are stored; `columns` has the values of the other fields of RANKED.
+
+    As JSON, they took seven times as much of the database's time, and more room.
+    """
+    packed = np.full(len(ids), np.nan, RANKED)
+    packed["id"] = np.frombuffer(b"".join([entry_id.bytes for entry_id in ids]), "V16")
+    for name, values in columns.items():
+        packed[name] = np.array(values, float)
+    return packed.tobytes()
+
+
+def unpack_ranking(packed: bytes) -> list[RankedEntry]:
+    """The candidates of a packed ranking."""
+    found = np.frombuffer(packed, RANKED)
+    columns = []
+    for name in FOUND:
+        values = found[name].tolist()
+        kind = int if name in WHOLE else float
+        columns.append([None if math.isnan(value) else kind(value) for value in values])
+    ids = [UUID(bytes=entry_id) for entry_id in found["id"].tolist()]
+    times = [datetime.fromtimestamp(at, UTC) for at in found["updated_at"].tolist()]
+    return [RankedEntry(*values) for values in zip(ids, times, *columns, strict=True)]
+
+
 PLAIN = tuple(f.name for f in fields(Receipt) if f.name not in ("query", "model", "weights", "ranking"))
 """Fields of a receipt that its JSON has as they are; it has the query only if the tenant keeps queries."""
 
 
 def encode_search(search: NewSearch) -> str:
-    """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
+    """The receipt without its candidates as JSON."""
     receipt = search.receipt
     stored = {
         **{name: getattr(receipt, name) for name in PLAIN},
@@ -125,7 +163,6 @@ def encode_search(search: NewSearch) -> str:
         "asked": search.asked,
         "principals": search.principals,
         "model": (receipt.model.provider, receipt.model.name, receipt.model.dimensions),
-        "ranking": search.ranking,
     }
     if receipt.query is not None:
         stored["query"] = receipt.query
@@ -142,10 +179,7 @@ def decode_search(row: Row) -> KeptSearch:
         query=stored.get("query"),
         model=ModelInfo(*stored["model"]),
         weights=Weights(*stored["weights"]),
-        ranking=[
-            RankedEntry(UUID(entry_id), datetime.fromtimestamp(updated_at, UTC), *found)
-            for entry_id, updated_at, *found in stored["ranking"]
-        ],
+        ranking=unpack_ranking(row["ranking"]),
     )
     return KeptSearch(receipt, Marks(**stored["asked"]), stored.get("principals"))
 

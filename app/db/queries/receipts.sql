@@ -1,12 +1,13 @@
 -- The receipts of searches, feedback of callers on their hits, and its evaluation.
 
 -- name: insert_searches
-insert into searches (tenant_id, id, subject, at, fallback, result_count, query_time_ms, receipt)
+insert into searches (tenant_id, id, subject, at, fallback, result_count, query_time_ms, receipt, ranking)
 select :tenant_id, s.* from unnest(:ids::uuid[], :subjects::text[], :ats::timestamptz[], :fallbacks::boolean[],
-                                   :result_counts::integer[], :query_times::integer[], :receipts::jsonb[]) s;
+                                   :result_counts::integer[], :query_times::integer[], :receipts::jsonb[],
+                                   :rankings::bytea[]) s;
 
 -- name: fetch_search
-select id, subject, at, result_count, query_time_ms, receipt from searches
+select id, subject, at, result_count, query_time_ms, receipt, ranking from searches
  where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
 
 -- name: list_searches
@@ -27,7 +28,7 @@ select r.query, r.mode, r.rrf_k, r.options
            (s.receipt ->> 'rrf_k')::integer as rrf_k, s.receipt -> 'options' as options, s.at
       from (select receipt, at from searches
              where tenant_id = :tenant_id and at > clock_timestamp() - :age::interval and receipt ? 'query'
-               and receipt ? 'ranking'
+               and ranking is not null
              order by at desc limit 200) s
      order by 1, s.at desc
   ) r
@@ -42,8 +43,9 @@ delete from searches
 
 -- name: strip_receipts
 update searches
-   set receipt = case when receipt ? 'query' then jsonb_build_object('query', receipt -> 'query') else '{}'::jsonb end
- where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval and receipt ? 'ranking';
+   set ranking = null,
+       receipt = case when receipt ? 'query' then jsonb_build_object('query', receipt -> 'query') else '{}'::jsonb end
+ where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval and ranking is not null;
 
 -- name: changed_settings
 -- The names of settings that were changed since a time, or that the service has tuned.

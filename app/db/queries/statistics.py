@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from app.contract.administration import Backlog, Estimates, Hour
 from app.contract.models import ModelUse
+from app.db.queries.receipts import RANKED
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 
@@ -103,7 +104,7 @@ async def searches_by_hour(session: TenantSession) -> list[Hour]:
 
 async def fetch_estimates(session: TenantSession) -> Estimates:
     """How the estimates of the last 1,000 searches compare with the entries that were found."""
-    return await session.fetch_only_as(Estimates, SQL["estimates"])
+    return await session.fetch_only_as(Estimates, SQL["estimates"], ranked_bytes=RANKED.itemsize)
 
 
 async def models_in_use(session: TenantSession) -> list[ModelUse]:

@@ -120,10 +120,10 @@ select h.hour, s.searches, s.fallbacks, s.without_results, s.percentiles[1] as p
 -- name: estimates
 -- The last 1,000 searches of the last 24 hours: reading the receipts of all would take seconds.
 select count(*) as searches, count(*) filter (where receipt -> 'degraded' ? 'ranking_truncated') as truncated,
-       coalesce(avg(jsonb_array_length(receipt -> 'ranking')::double precision
+       coalesce(avg((length(ranking) / :ranked_bytes::integer)::double precision
                     / nullif((receipt ->> 'estimated_matches')::bigint, 0)), 1)::double precision as ranked_share
-  from (select receipt from searches
-         where tenant_id = :tenant_id and at > statement_timestamp() - interval '24 hours' and receipt ? 'ranking'
+  from (select receipt, ranking from searches
+         where tenant_id = :tenant_id and at > statement_timestamp() - interval '24 hours' and ranking is not null
          order by at desc limit 1000) s;
 
 -- name: models_in_use
@@ -179,8 +179,8 @@ select (select coalesce(sum(entries), 0)::bigint from corpus_statistics
 -- Bytes are the mean of the newest thousand rows, times the number of rows, without indexes.
 select 'receipts' as name, n.rows, (n.rows * coalesce(s.mean, 0))::bigint as bytes
   from (select count(*) as rows from searches where tenant_id = :tenant_id) n
- cross join (select avg(180 + pg_column_size(receipt)) as mean
-               from (select receipt from searches where tenant_id = :tenant_id order by at desc limit 1000) l) s
+ cross join (select avg(180 + pg_column_size(receipt) + coalesce(pg_column_size(ranking), 0)) as mean
+               from (select receipt, ranking from searches where tenant_id = :tenant_id order by at desc limit 1000) l) s
 union all
 select 'feedback', n.rows, (n.rows * coalesce(s.mean, 0))::bigint
   from (select count(*) as rows from feedback where tenant_id = :tenant_id) n

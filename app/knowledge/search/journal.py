@@ -30,7 +30,7 @@ from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals
 from app.db.queries import receipts, search, statistics, tenants
-from app.db.queries.receipts import RANKS, KeptSearch, Marks, NewSearch, ranks_of
+from app.db.queries.receipts import RANKS, KeptSearch, Marks, NewSearch, pack_ranking, ranks_of
 from app.errors import DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import list_types
@@ -160,11 +160,16 @@ def rank_entries(ranking: Ranking, query: SearchQuery) -> list[RankedEntry]:
     ]
 
 
-def _list_ranking(ranking: Ranking, query: SearchQuery) -> list[Sequence[Any]]:
+def _pack_ranking(ranking: Ranking, query: SearchQuery) -> bytes:
     """The candidates of a ranking as they are stored."""
-    if query.group_by is None:
-        return [(c.entry_id, c.updated_at.timestamp(), *ranks_of(c)) for c in ranking.candidates]
-    return [(c.entry_id, c.updated_at.timestamp(), *ranks_of(c), c.passages) for c in shown(ranking.candidates)]
+    candidates = shown(ranking.candidates)
+    columns: dict[str, Sequence[Any]] = {}
+    if candidates:
+        columns.update(zip(RANKS, zip(*map(ranks_of, candidates), strict=True), strict=True))
+    columns["updated_at"] = [c.updated_at.timestamp() for c in candidates]
+    if query.group_by is not None:
+        columns["passages"] = [c.passages for c in candidates]
+    return pack_ranking([c.entry_id for c in candidates], columns)
 
 
 def pinned_ranking(receipt: Receipt) -> Ranking:
@@ -233,7 +238,7 @@ class Answered:
         )
         query = self.plan.query
         return NewSearch(
-            receipt, mark_search(self.search_id, query), self.principals, _list_ranking(self.ranking, query)
+            receipt, mark_search(self.search_id, query), self.principals, _pack_ranking(self.ranking, query)
         )
 
 
