@@ -80,9 +80,7 @@ async def find_exactly(session: TenantSession, wanted: Nearest, ids: Sequence[UU
 
 def _vector_matches(rows: Sequence[Row]) -> VectorMatches:
     # The first row also carries the counts; it is there even if no entry was found.
-    hits = [
-        LegHit(row["entry_id"], row["updated_at"], row["similarity"], row["pattern"]) for row in rows if row["entry_id"]
-    ]
+    hits = [LegHit(*row[:4]) for row in rows if row[0]]
     return VectorMatches(hits, rows[0]["matches"], rows[0]["pending"])
 
 
