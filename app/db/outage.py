@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import asyncpg
@@ -15,7 +16,7 @@ from app.concurrency.background import start_background
 from app.errors import DatabaseUnavailable
 from app.telemetry.metrics import DATABASE_ERRORS
 
-log = logging.getLogger("app.db")
+log = logging.getLogger(__name__)
 
 LOST = (
     asyncpg.CannotConnectNowError,
@@ -61,7 +62,19 @@ for _name in (*(name for _, name, _, _ in REASONS), UNREACHABLE):
 PATIENCE = 1.5
 """Seconds that callers wait for a response of a suspect database, so that a 503 is sent within 2 s."""
 
+QUIET_SECONDS = 60.0
+"""After this long without an error of a kind, such as a full disk, its outage counts as over."""
+
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Spell:
+    """An outage of one kind: when its first and its latest error came, and the number of refused callers."""
+
+    since: float
+    latest: float
+    refused: int = 1
 
 
 class _Unreachable(DatabaseUnavailable):
@@ -69,7 +82,10 @@ class _Unreachable(DatabaseUnavailable):
 
 
 class Outage:
-    """Whether the database can be reached; logs one line when it goes down and one when it is back.
+    """Whether the database can be reached; logs one error when it goes down and one line when it is back.
+
+    Errors of the database itself, such as a full disk, are logged in the same way: the first of a kind with its stack,
+    then one line when QUIET_SECONDS have passed without another.
 
     A lost connection, or a failed attempt to connect, makes the database suspect. Any answer to a later query ends
     the doubt. Until then one task probes the database, with the full connection timeout, and callers wait for the
@@ -89,8 +105,7 @@ class Outage:
         self._clock = clock
         self._suspected: float | None = None
         self._answered = -float("inf")
-        self._since: float | None = None
-        self._refused = 0
+        self._spells: dict[str, _Spell] = {}
         self._asking: asyncio.Task[None] | None = None
         self._asked = 0.0
         self._answer: asyncio.Future[bool] | None = None
@@ -130,6 +145,8 @@ class Outage:
     def record_answer(self, asked: float) -> None:
         """Record an answer to a query sent at the time `asked`."""
         self._answered = self._clock()
+        if self._spells:
+            self._end_quiet()
         if self._suspected is None or asked < self._suspected:
             return
         self._suspected = None
@@ -137,10 +154,9 @@ class Outage:
             self._answer.set_result(True)
         if self._asking is not None and self._asking is not asyncio.current_task():
             self._asking.cancel()
-        if self._since is not None:
-            seconds = round(self._clock() - self._since, 3)
-            self._since, refused, self._refused = None, self._refused, 0
-            log.warning("the database is back", extra={"seconds": seconds, "refused": refused})
+        if (spell := self._spells.pop(UNREACHABLE, None)) is not None:
+            seconds = round(self._clock() - spell.since, 3)
+            log.warning("the database is back", extra={"seconds": seconds, "refused": spell.refused})
 
     async def await_answer(self, answer: Awaitable[T]) -> T:
         """Wait for the database's answer on one of its connections.
@@ -203,22 +219,43 @@ class Outage:
 
     def refuse(self, error: BaseException) -> DatabaseUnavailable:
         """Record a failure; returns the error for the caller."""
+        cause = error
         if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig.__cause__ or error.orig
+            cause = error.orig.__cause__ or error.orig
         for kind, name, reason, retry_after in REASONS:
-            if isinstance(error, kind):
-                DATABASE_ERRORS.labels(name).inc()
+            if isinstance(cause, kind):
+                if self._begins(name):
+                    log.error("database error: %s", reason, exc_info=error)
                 self._answered = self._clock()
-                log.error("database error: %s", reason, exc_info=error)
                 return DatabaseUnavailable(reason, retry_after=retry_after)
         if self._suspected is None:
             self.mark_suspect()
-        if self._since is None:
-            self._since = self._clock()
-            log.warning("the database is down", extra={"error": type(error).__name__})
-        self._refused += 1
-        DATABASE_ERRORS.labels(UNREACHABLE).inc()
+        if self._begins(UNREACHABLE):
+            log.error("the database is down", exc_info=error, extra={"error": type(cause).__name__})
         return _Unreachable()
+
+    def _begins(self, name: str) -> bool:
+        """Count an error; whether it is the first of its outage."""
+        DATABASE_ERRORS.labels(name).inc()
+        self._end_quiet()
+        now = self._clock()
+        if (spell := self._spells.get(name)) is None:
+            self._spells[name] = _Spell(now, now)
+            return True
+        spell.latest = now
+        spell.refused += 1
+        return False
+
+    def _end_quiet(self) -> None:
+        """End the outages that had no error for QUIET_SECONDS; only an answer ends that of an unreachable database."""
+        now = self._clock()
+        for _, name, reason, _ in REASONS:
+            if name in self._spells and now - self._spells[name].latest > QUIET_SECONDS:
+                spell = self._spells.pop(name)
+                seconds = round(spell.latest - spell.since, 3)
+                log.warning(
+                    "the database error is over: %s", reason, extra={"seconds": seconds, "refused": spell.refused}
+                )
 
     async def close(self) -> None:
         """Stop probing."""

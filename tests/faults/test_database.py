@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import asyncpg
 import pytest
 from asgi_lifespan import LifespanManager
 from prometheus_client import REGISTRY
@@ -19,7 +20,7 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import build_services
 from app.contract.administration import NewTenant
 from app.db.database import Database
-from app.db.outage import BUSY, PATIENCE, Outage
+from app.db.outage import BUSY, PATIENCE, QUIET_SECONDS, Outage
 from app.db.statements import parse_statement
 from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
@@ -60,7 +61,7 @@ async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> Asy
 
 
 async def test_a_stopped_server_is_a_503_until_it_returns(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="app.db"):
+    with caplog.at_level(logging.INFO, logger="app.db.outage"):
         await scene.proxy.refuse()
         for number in range(5):
             await scene.expect_refusal(await scene.look(), AWAY)
@@ -69,9 +70,12 @@ async def test_a_stopped_server_is_a_503_until_it_returns(scene: Scene, caplog: 
         assert (await scene.caller.http.get("/healthz")).status_code == 200
         await scene.proxy.listen()
         await scene.expect_service()
-    lines = [record for record in caplog.records if record.name == "app.db"]
-    assert [line.getMessage() for line in lines] == ["the database is down", "the database is back"]
-    assert all(line.exc_info is None for line in lines)
+    lines = [record for record in caplog.records if record.name == "app.db.outage"]
+    assert [(line.levelname, line.getMessage()) for line in lines] == [
+        ("ERROR", "the database is down"),
+        ("WARNING", "the database is back"),
+    ]
+    assert [line.exc_info is not None for line in lines] == [True, False], "the stack, once"
 
 
 async def test_connections_reset_while_idle_are_replaced_without_an_error(scene: Scene) -> None:
@@ -328,6 +332,40 @@ async def test_callers_are_refused_until_a_slow_probe_succeeds(probed: ProbedOut
     await waiting
     await probed.outage.wait_until_reachable()
     assert probed.tries == 1
+
+
+async def test_an_error_of_the_database_itself_is_logged_once_until_it_is_over(
+    probed: ProbedOutage, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = probed.outage
+
+    def refuse(*errors: Exception) -> list[tuple[str, str, bool]]:
+        """The level and text of each line, and whether it has a stack."""
+        caplog.clear()
+        for error in errors:
+            assert str(outage.refuse(error)) != OUTAGE_AWAY
+            outage.record_answer(probed.now)
+        return [(line.levelname, line.getMessage(), line.exc_info is not None) for line in caplog.records]
+
+    full, locked = asyncpg.DiskFullError(), asyncpg.LockNotAvailableError()
+    began = ("ERROR", "database error: the database has no disk space left", True)
+    over = ("WARNING", "the database error is over: the database has no disk space left", False)
+    with caplog.at_level(logging.INFO, logger="app.db.outage"):
+        assert refuse(*[full] * 50) == [began], "once, not once a request"
+        assert [line[0] for line in refuse(locked, locked)] == ["ERROR"], "each kind is an outage of its own"
+        probed.now += QUIET_SECONDS
+        assert refuse(full) == []
+        caplog.clear()
+        probed.now += QUIET_SECONDS + 1
+        outage.record_answer(probed.now)
+        about = {line.getMessage(): vars(line) for line in caplog.records}
+        assert len(about) == 2
+        assert (about[over[1]]["seconds"], about[over[1]]["refused"]) == (QUIET_SECONDS, 51)
+        outage.record_answer(probed.now)
+        assert len(caplog.records) == 2
+        assert refuse(full) == [began]
+        probed.now += QUIET_SECONDS + 1
+        assert refuse(full) == [over, began], "also when no request came in between"
 
 
 async def test_only_a_response_to_a_later_request_ends_a_doubt(probed: ProbedOutage) -> None:

@@ -155,12 +155,15 @@ async def expect_all_kept(server: Server, tenant_id: UUID, load: Load, http: htt
 
 
 def expect_few_lines(service: ServedProcess) -> None:
-    """An outage logs one line at its begin and one at its end, without a stack trace, for any number of requests."""
+    """An outage logs one error with its stack at its begin and one line at its end, for any number of requests."""
     lines = [json.loads(line) for line in service.read_output().splitlines()]
-    about = [line for line in lines if line["logger"] == "app.db"]
+    about = [line for line in lines if line["logger"] == "app.db.outage"]
     messages = [line["message"] for line in about]
     assert messages.count("the database is down") == messages.count("the database is back") > 0
-    assert not any("exception" in line for line in about if line["message"].startswith("the database is"))
+    with_stack = {line["message"] for line in about if "exception" in line}
+    assert {line["message"] for line in about if line["level"] == "error"} == with_stack
+    assert "the database is down" in with_stack
+    assert "the database is back" not in with_stack
 
 
 async def test_acknowledged_writes_survive_a_killed_server(server: Server, tmp_path: Path) -> None:
