@@ -34,7 +34,7 @@ PROVIDER = "reranker"
 """The provider in metrics and traces; there is one reranker."""
 
 FIRST_DELAY = 0.1
-"""Longest wait before the second try, in seconds."""
+"""Shortest wait before the second try, in seconds."""
 
 
 class ResilientReranker:

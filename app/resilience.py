@@ -178,7 +178,10 @@ CHECK_TEXT = "word"
 
 @dataclass(frozen=True, slots=True)
 class CallBudget:
-    """Seconds for a whole call with its retries, and the longest wait before the second try; it doubles."""
+    """Seconds for a whole call with its retries, and the shortest wait before the second try.
+
+    A wait lasts up to twice its shortest, which doubles from try to try: so each is longer than the one before.
+    """
 
     timeout: float
     first_delay: float
@@ -288,7 +291,13 @@ class Calls:
                 if self.policy.slow_is_down or not slow:
                     await self._settle(permit)
                 raise failure
-            logger.debug("%s: try %d failed (%s)", failure.provider, made, failure.reason)
+            logger.info(
+                "%s: try %d failed (%s)",
+                failure.provider,
+                made,
+                failure.reason,
+                extra={"operation": self.operation, "wait_ms": round(delay * 1000)},
+            )
             await self.timing.sleep(delay)
 
     async def _settle(self, permit: Permit) -> None:
@@ -322,8 +331,8 @@ class Calls:
         return self.unavailable(self.provider, reason, attempts=made)
 
     def _choose_delay(self, budget: CallBudget, failure: ProviderUnavailable, made: int) -> float:
-        """Full jitter below a doubling bound, or the delay that the provider requested if that is longer."""
-        backoff = self.timing.jitter() * budget.first_delay * 2.0 ** (made - 1)
+        """Jitter above a doubling floor, or the delay that the provider requested if that is longer."""
+        backoff = (1.0 + self.timing.jitter()) * budget.first_delay * 2.0 ** (made - 1)
         return max(backoff, failure.retry_after or 0.0)
 
     def _report(self, state: CircuitState) -> None:

@@ -1,6 +1,7 @@
 """Retries, time limits and the circuit of a provider."""
 
 import asyncio
+import itertools
 import logging
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from app.embeddings.provider import InputRefused, Vector
 from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
-from app.resilience import CHECK_TEXT, CallBudget
+from app.resilience import CHECK_TEXT, CallBudget, Timing
 from tests.embeddings.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap, wrap_scripted
 from tests.fixtures.clock import FakeClock
 from tests.fixtures.providers.scripted import ScriptedProvider
@@ -22,13 +23,42 @@ async def test_retries_stop_after_three_tries() -> None:
     assert len(inner.queries) == 3
 
 
-async def test_retries_back_off_exponentially_with_full_jitter() -> None:
+@pytest.mark.parametrize(
+    ("jitter", "waits"), [(0.0, [0.1, 0.2, 0.4]), (0.25, [0.125, 0.25, 0.5]), (1.0, [0.2, 0.4, 0.8])]
+)
+async def test_retries_back_off_exponentially_with_jitter_above_a_floor(
+    jitter: float, waits: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
     clock = FakeClock()
-    await fail_query(wrap(ScriptedProvider(*[down() for _ in range(3)]), clock, jitter=1.0))
-    assert clock.slept == pytest.approx([0.1, 0.2])
+    policy = replace(POLICY, attempts=4)
+    with caplog.at_level(logging.INFO, logger="app.resilience"):
+        await fail_query(wrap(ScriptedProvider(*[down() for _ in range(4)]), clock, jitter=jitter, policy=policy))
+    assert clock.slept == pytest.approx(waits)
+    lines = [(r.getMessage(), vars(r)["operation"], vars(r)["wait_ms"]) for r in caplog.records]
+    assert lines == [
+        (f"mock: try {number} failed (down)", "query", round(wait * 1000)) for number, wait in enumerate(waits, 1)
+    ]
+
+
+async def test_each_wait_is_longer_than_the_one_before() -> None:
+    """Also when the random part is the largest first, and the smallest then."""
+    parts, clock = itertools.cycle([0.999, 0.0]), FakeClock()
+    provider = ResilientProvider(
+        ScriptedProvider(*[down() for _ in range(4)]),
+        replace(POLICY, attempts=4),
+        Timing(clock, clock.sleep, lambda: next(parts)),
+    )
+    await fail_query(provider)
+    assert clock.slept == sorted(clock.slept)
+    assert sum(clock.slept) < POLICY.query.timeout
+
+
+async def test_a_wait_that_exceeds_the_budget_is_not_begun() -> None:
     clock = FakeClock()
-    await fail_query(wrap(ScriptedProvider(*[down() for _ in range(3)]), clock, jitter=0.25))
-    assert clock.slept == pytest.approx([0.025, 0.05])
+    policy = replace(POLICY, attempts=9)
+    failure = await fail_query(wrap(ScriptedProvider(*[down() for _ in range(9)]), clock, policy=policy))
+    assert failure.attempts == 4
+    assert clock.slept == pytest.approx([0.2, 0.4, 0.8]), "the next would be 1.6 s of the 0.6 s that are left"
 
 
 async def test_retries_can_succeed_on_the_last_try() -> None:

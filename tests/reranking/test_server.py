@@ -157,7 +157,7 @@ async def test_a_failure_is_tried_again_and_the_circuit_opens_only_if_the_server
     down = Reply(503)
     rerank_wire.script = [down, down]
     assert len(await reranker.rerank(QUERY, TEXTS)) == 3
-    assert clock.slept == [0.1, 0.2]
+    assert clock.slept == [0.2, 0.4]
 
     async def fail(*script: Reply) -> int:
         rerank_wire.script = list(script)
