@@ -51,7 +51,7 @@ from app.knowledge.sources.service import SourceService
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SavedSearchService, SubscriptionService
-from app.knowledge.subscriptions.webhooks import PER_MINUTE, SecretSealer, SendPace, WebhookSender
+from app.knowledge.subscriptions.webhooks import PER_MINUTE, SecretSealer, SendPace, Targets, WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory
 from app.knowledge.tenants.keys import ApiKeys
@@ -61,6 +61,7 @@ from app.knowledge.versions import VersionService
 from app.knowledge.worker import JobRunner, Worker
 from app.reranking import Reranker
 from app.settings import Settings
+from app.settings.groups import parse_ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ async def build_services(
         versions=versions,
         export=TenantExport(database),
         saved_searches=SavedSearchService(database, trail, search),
-        subscriptions=SubscriptionService(database, trail, jobs, sealer, webhooks.allow_private, rights_last),
+        subscriptions=SubscriptionService(database, trail, jobs, sealer, webhooks.targets, rights_last),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
         administration=administration,
         replays=ReplayService(administration, search, versions),
@@ -290,7 +291,7 @@ async def _services_at(
             crowd=settings.limits.crowd or count_cores() * searches_per_core(settings),
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
             parse_limits=ParseLimits(ocr_seconds=settings.ingestion.ocr_seconds),
-            webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
+            webhooks=WebhookSender(Targets(settings.webhooks.allow_private, parse_ports(settings.webhooks.ports))),
             rights_last=timedelta(days=settings.webhooks.rights_days),
             messages_per_minute=settings.webhooks.host_per_minute,
             most_audit=settings.records.audit_rows,

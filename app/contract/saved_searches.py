@@ -89,7 +89,8 @@ class NewSubscription:
     """The webhook for new and changed entries that match the saved search."""
 
     url: Annotated[Text, Field(min_length=1, max_length=MAX_URL)]
-    """An http or https URL that is reachable from the internet; redirects are not followed."""
+    """An http or https URL that is reachable from the internet, by default at port 80, 443 or 8080 to 8443; redirects
+    are not followed."""
     secret: Annotated[Text, Field(max_length=MAX_SECRET)] | None = None
     """`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted."""
 

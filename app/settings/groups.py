@@ -16,6 +16,7 @@ _POSTGRES_SCHEMES = frozenset({"postgresql", "postgres", "postgresql+asyncpg"})
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,200}", re.ASCII)
 _KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 MAX_NAMED_SECRETS = 2
+_PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 _ENCRYPTION_KEY = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
@@ -132,7 +133,16 @@ def parse_encryption_keys(keys: SecretStr) -> tuple[bytes, ...]:
     return tuple(f"{key}=".encode() for key in found)
 
 
-def _parsed_by(parse: Callable[[SecretStr], object]) -> AfterValidator:
+def parse_ports(ports: str) -> tuple[range, ...]:
+    """The ports of a list of numbers and of ranges such as 8080-8443. Raises ValueError."""
+    parts = [_PORTS.fullmatch(part.strip()) for part in ports.split(",")]
+    found = tuple(range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part)
+    if len(found) != len(parts) or not all(1 <= ports.start < ports.stop <= 65536 for ports in found):
+        raise ValueError("not a list of ports")
+    return found
+
+
+def _parsed_by(parse: Callable[[Any], object]) -> AfterValidator:
     """The value as it is, if it can be parsed."""
     return AfterValidator(lambda text: (parse(text), text)[1])
 
@@ -359,6 +369,9 @@ class WebhookSettings(SettingsGroup):
     """Webhooks of saved searches: their targets and pace, and how long they continue after their owner's last call."""
 
     allow_private: bool = setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
+    ports: Annotated[str, _parsed_by(parse_ports)] = setting(
+        "KB_WEBHOOK_PORTS", "80, 443, 8080-8443", "ports and ranges such as 8080-8443, separated by commas"
+    )
     rights_days: int = between("KB_WEBHOOK_RIGHTS_DAYS", 7, 1, 3650)
     host_per_minute: int = between("KB_WEBHOOK_HOST_PER_MINUTE", 600, 10, 1_000_000)
 

@@ -19,7 +19,7 @@ from tests.fixtures.database.cluster import MODEL, connected, new_database
 from tests.fixtures.database.tenant_rows import fill_tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import Bench, run_due
-from tests.knowledge.subscriptions.endpoint import open_endpoint
+from tests.knowledge.subscriptions.endpoint import ANYWHERE, open_endpoint
 from tests.knowledge.subscriptions.subscribing import Desk
 
 RunJobs = Callable[[], Awaitable[int]]
@@ -48,7 +48,7 @@ async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[
         database = Database(made.service_dsn, pool_size=5)
         provider = FailingProvider(MODEL)
         services = await build_services(
-            database, provider, webhooks=WebhookSender(allow_private=True, seconds=5), messages_per_minute=1_000_000
+            database, provider, webhooks=WebhookSender(ANYWHERE, seconds=5), messages_per_minute=1_000_000
         )
         tenant = await services.tenants.create(NewTenant("nobody"), actor="test")
         yield Desk(services, provider, tenant, endpoint, made.superuser_dsn, made.service_dsn)

@@ -74,6 +74,7 @@ READ: dict[str, tuple[str, object]] = {
         "https://app.example.com, http://localhost:3000",
         ("https://app.example.com", "http://localhost:3000"),
     ),
+    "KB_WEBHOOK_PORTS": ("443, 9000-9002", "443, 9000-9002"),
     "LOG_LEVEL": ("WARNING", "warning"),
     "KB_LOG_FORMAT": ("json", "json"),
 }

@@ -41,7 +41,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.queue import JobQueue
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.subscriptions.webhooks import SecretSealer, check_url, find_host, make_secret, read_secret
+from app.knowledge.subscriptions.webhooks import SecretSealer, Targets, check_url, find_host, make_secret, read_secret
 
 MAX_SAVED = 200
 """Most saved searches of one owner."""
@@ -160,16 +160,13 @@ MAX_NOTED = 50_000
 
 @dataclass(eq=False)
 class SubscriptionService:
-    """Creates, shows and deletes subscriptions, and records which owners have the right to read.
-
-    `allow_private` allows webhooks to private networks and this machine.
-    """
+    """Creates, shows and deletes subscriptions, and records which owners have the right to read."""
 
     database: Database
     trail: AuditTrail
     jobs: JobQueue
     sealer: SecretSealer
-    allow_private: bool = False
+    targets: Targets = Targets()  # noqa: RUF009  # immutable
     rights_last: timedelta = RIGHTS_LAST
     _: KW_ONLY
     clock: Callable[[], float] = time.monotonic
@@ -187,7 +184,7 @@ class SubscriptionService:
         Returns the subscription with its secret, and whether it is new. Raises SavedSearchNotFound, InvalidInput,
         Conflict when the tenant has too many.
         """
-        check_url(url, allow_private=self.allow_private)
+        check_url(url, self.targets)
         if secret is not None:
             read_secret(secret)
         secret = secret or make_secret()

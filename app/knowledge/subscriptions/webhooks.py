@@ -1,4 +1,4 @@
-"""Send webhooks, signed according to the Standard Webhooks specification 1.0, to public addresses only.
+"""Send webhooks, signed according to the Standard Webhooks specification 1.0, to web ports of public addresses only.
 
 The pace is limited for each host, and secrets are stored encrypted.
 """
@@ -108,10 +108,34 @@ class LookupsBusy(Exception):
 
 
 class AddressRefused(Exception):
-    """The name does not resolve, or resolves to a forbidden address. The message can be shown to the subscriber."""
+    """The name does not resolve, or the address or port is forbidden. The message can be shown to the subscriber."""
 
 
-def check_url(url: str, *, allow_private: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where webhooks can go: to these ports of public addresses and, with `allow_private`, of private ones.
+
+    On other ports, services listen that were not meant to get HTTP requests from here.
+    """
+
+    allow_private: bool = False
+    ports: tuple[range, ...] = (range(80, 81), range(443, 444), range(8080, 8444))
+
+    def __str__(self) -> str:
+        """The ports, as in `80, 443, 8080 to 8443`."""
+        return ", ".join(f"{p.start}" if len(p) == 1 else f"{p.start} to {p.stop - 1}" for p in self.ports)
+
+    def have_port_of(self, url: httpx.URL) -> bool:
+        """Whether webhooks can go to the port of this URL."""
+        return any(find_port(url) in allowed for allowed in self.ports)
+
+
+def find_port(url: httpx.URL) -> int:
+    """The port of a URL, by default that of its scheme."""
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+def check_url(url: str, targets: Targets) -> None:
     """Raise InvalidInput unless a webhook can have this URL. A host name is resolved later, for each delivery."""
     try:
         parsed = httpx.URL(url)
@@ -129,13 +153,15 @@ def check_url(url: str, *, allow_private: bool) -> None:
     if parsed.userinfo or parsed.fragment:
         raise InvalidInput.of("url", "must have no user name, password or fragment")
     try:
-        refused = not is_allowed(host, allow_private=allow_private)
+        refused = not is_allowed(host, allow_private=targets.allow_private)
     except ValueError:
-        refused = not allow_private and any(
+        refused = not targets.allow_private and any(
             host == name.lstrip(".") or (name.startswith(".") and host.endswith(name)) for name in LOCAL_NAMES
         )
     if refused:
         raise InvalidInput.of("url", "must resolve to a public address")
+    if not targets.have_port_of(parsed):
+        raise InvalidInput.of("url", f"must have one of the ports {targets}")
 
 
 def is_allowed(address: str, *, allow_private: bool) -> bool:
@@ -294,8 +320,8 @@ class WebhookSender:
     No second lookup, redirect or proxy from the environment can lead to another address.
     """
 
+    targets: Targets = Targets()  # immutable
     _: KW_ONLY
-    allow_private: bool = False
     seconds: float = SECONDS
     resolve: Resolve = resolve_host
     tls: ssl.SSLContext | None = None
@@ -333,9 +359,10 @@ class WebhookSender:
             return EndpointAnswer(reason, own_fault=True)
 
     async def _choose_address(self, url: httpx.URL) -> str:
-        port = url.port or (443 if url.scheme == "https" else 80)
+        if not self.targets.have_port_of(url):  # a subscription can be older than the setting
+            raise AddressRefused("its port is not allowed")
         host = url.raw_host.decode("ascii")
-        return await choose_address(host, port, self.resolve, allow_private=self.allow_private)
+        return await choose_address(host, find_port(url), self.resolve, allow_private=self.targets.allow_private)
 
     async def _send(
         self, url: httpx.URL, address: str, secret: str, message_id: str, body: bytes, echo: str | None

@@ -12,7 +12,10 @@ from typing import Any
 
 import orjson
 
-from app.knowledge.subscriptions.webhooks import Resolve
+from app.knowledge.subscriptions.webhooks import Resolve, Targets
+
+ANYWHERE = Targets(allow_private=True, ports=(range(1, 65_536),))
+"""Also this machine, at the ports that tests listen on."""
 
 
 def resolving(*addresses: str) -> Resolve:

@@ -13,7 +13,7 @@ from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.webhooks import SecretSealer, SendPace, WebhookSender
 from tests.fixtures.database.cluster import fetch
 from tests.fixtures.providers.failing import FailingProvider
-from tests.knowledge.subscriptions.endpoint import Endpoint
+from tests.knowledge.subscriptions.endpoint import ANYWHERE, Endpoint
 
 OWNER = "anna"
 
@@ -43,7 +43,7 @@ class Desk:
     ) -> DeliveryService:
         """A service of its own that delivers the messages of the desk, by default to its endpoint."""
         database = own.pop("database", self.services.database)
-        sender, pace = sender or WebhookSender(allow_private=True, seconds=5), pace or SendPace(database)
+        sender, pace = sender or WebhookSender(ANYWHERE, seconds=5), pace or SendPace(database)
         return DeliveryService(database, self.services.jobs, sender, SecretSealer(keys), pace, **own)
 
     async def confirm(self) -> None:

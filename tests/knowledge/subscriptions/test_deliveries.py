@@ -14,6 +14,7 @@ from app.knowledge.subscriptions import deliveries, matching
 from app.knowledge.subscriptions.deliveries import LEAST_PAUSE_SECONDS, RETRY_SECONDS, find_pause
 from app.knowledge.subscriptions.webhooks import LookupsBusy, WebhookSender
 from tests.fixtures.database.cluster import connected
+from tests.knowledge.subscriptions.endpoint import ANYWHERE
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
@@ -246,7 +247,7 @@ async def test_a_message_that_waits_for_a_lookup_counts_against_nothing(desk: De
     async def resolve(host: str, port: int) -> list[str]:
         raise LookupsBusy("the service is resolving too many names")
 
-    sender = WebhookSender(resolve=resolve, allow_private=True)
+    sender = WebhookSender(ANYWHERE, resolve=resolve)
     await desk.sql("update subscriptions set url = 'http://busy.example/'")
     service = desk.deliverer(sender)
     for _ in range(len(RETRY_SECONDS) + 2):

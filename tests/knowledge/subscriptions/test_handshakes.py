@@ -14,8 +14,16 @@ from app.db.queries import deliveries
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge.subscriptions import service as subscriptions
 from app.knowledge.subscriptions.deliveries import PAUSES
-from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, SendPace, WebhookSender, is_echo, make_secret
-from tests.knowledge.subscriptions.endpoint import Received, resolving
+from app.knowledge.subscriptions.webhooks import (
+    MAX_ECHO,
+    SecretSealer,
+    SendPace,
+    Targets,
+    WebhookSender,
+    is_echo,
+    make_secret,
+)
+from tests.knowledge.subscriptions.endpoint import ANYWHERE, Received, resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
@@ -202,7 +210,7 @@ async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk
     await subscribe(desk)
     await desk.write("The harbour")
     await desk.match()
-    database, sender = desk.services.database, WebhookSender(allow_private=True)
+    database, sender = desk.services.database, WebhookSender(ANYWHERE)
     # Other tests have used the turns of this address.
     pace = SendPace(database, 1_000_000)
     service = desk.deliverer(sender, pace, database=database)
@@ -227,7 +235,7 @@ async def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
-        sender = WebhookSender(allow_private=True, seconds=5)
+        sender = WebhookSender(ANYWHERE, seconds=5)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         found = await sender.send(url, make_secret(), "m", b"{}", echo="word")
         assert found.error == "the endpoint did not answer with the challenge"
@@ -238,7 +246,7 @@ async def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
 async def test_challenges_go_to_public_addresses_only(desk: Desk) -> None:
     """The name is public when the owner subscribes, and leads to this machine when the challenge is sent."""
     saved, _ = await subscribe(desk, f"http://inside.example:{desk.endpoint.port}/hook")
-    sender = WebhookSender(resolve=resolving("127.0.0.1"))
+    sender = WebhookSender(Targets(ports=ANYWHERE.ports), resolve=resolving("127.0.0.1"))
     service = desk.deliverer(sender)
     await service.deliver(desk.tenant.id)
     assert desk.endpoint.challenges == []
@@ -316,7 +324,7 @@ async def test_a_callers_rights_are_recorded_once_an_hour(desk: Desk) -> None:
         desk.services.trail,
         desk.services.jobs,
         SecretSealer(),
-        allow_private=True,
+        targets=ANYWHERE,
         clock=lambda: now,
     )
     await desk.subscribe(query="harbour")
@@ -338,7 +346,7 @@ async def test_an_invalid_saved_search_matches_nothing_and_does_not_affect_other
     assert received.message["data"]["saved_search"]["name"] == "good"
 
 
-async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(desk: Desk) -> None:
+async def test_a_subscription_needs_an_own_saved_search_and_a_public_address_and_port(desk: Desk) -> None:
     service = desk.services.subscriptions
     saved, _ = await desk.services.saved_searches.save(desk.tenant.id, OWNER, NewSavedSearch("n", {"query": "harbour"}))
     with pytest.raises(SavedSearchNotFound):
@@ -348,6 +356,8 @@ async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(des
     )
     with pytest.raises(InvalidInput, match="must resolve to a public address"):
         await strict.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
+    with pytest.raises(InvalidInput, match="must have one of the ports"):
+        await strict.subscribe(desk.tenant.id, OWNER, saved.id, "https://example.com:5432/")
     with pytest.raises(InvalidInput, match="secret"):
         await service.subscribe(desk.tenant.id, OWNER, saved.id, "https://example.com", "whsec_x")
     for owner, identifier in ((OWNER, saved.id), ("berta", saved.id), (OWNER, uuid4())):

@@ -23,7 +23,7 @@ from app.knowledge.subscriptions.webhooks import (
     find_network,
 )
 from tests.fixtures.database.cluster import Connection, connected
-from tests.knowledge.subscriptions.endpoint import resolving
+from tests.knowledge.subscriptions.endpoint import ANYWHERE, resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 URL = "https://hooks.example/a"
@@ -146,7 +146,7 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
     await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
     await desk.services.embedder.embed_all(desk.tenant.id)
     await desk.match()
-    sender = WebhookSender(allow_private=True)
+    sender = WebhookSender(ANYWHERE)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # five in each window
         service = desk.deliverer(sender, line.pace)
         due = await service.deliver(desk.tenant.id)
@@ -170,7 +170,7 @@ async def test_challenges_over_the_pace_wait_and_do_not_count(desk: Desk) -> Non
             desk.tenant.id, OWNER, NewSavedSearch(str(number), {"query": "harbour", "mode": "keyword"})
         )
         await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
-    sender = WebhookSender(allow_private=True)
+    sender = WebhookSender(ANYWHERE)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # one in each window
         service = desk.deliverer(sender, line.pace)
         for sent in (1, 2, 3, 4):
@@ -210,7 +210,7 @@ def test_a_network_of_ipv6_counts_as_one_address(address: str, network: str) -> 
 
 
 async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounted(desk: Desk) -> None:
-    sender = WebhookSender(allow_private=True, resolve=resolving("127.0.0.1"))
+    sender = WebhookSender(ANYWHERE, resolve=resolving("127.0.0.1"))
     async with open_line(desk.services.database, desk.superuser_dsn, 10) as line:  # ten in each window
         service = desk.deliverer(sender, line.pace)
         for number in range(3):

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -28,6 +30,7 @@ from app.knowledge.subscriptions.webhooks import (
     Resolver,
     SecretSealer,
     SecretUnreadable,
+    Targets,
     WebhookSender,
     check_url,
     choose_address,
@@ -38,11 +41,39 @@ from app.knowledge.subscriptions.webhooks import (
     sending_tenant,
     sign,
 )
+from app.settings.groups import WebhookSettings, parse_ports
 from tests.fixtures.workers import run_due
-from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint, resolving
+from tests.knowledge.subscriptions.endpoint import ANYWHERE, Endpoint, open_endpoint, resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """A name server on this machine; each query takes the next of `answers`, addresses of IPv4 (RFC 1035)."""
+
+    def __init__(self) -> None:
+        self.answers: list[list[str]] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        records = [b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + ip_address(a).packed for a in self.answers.pop(0)]
+        head = data[:2] + b"\x81\x80\0\1" + len(records).to_bytes(2, "big") + bytes(4)
+        self._transport.sendto(head + data[12:] + b"".join(records), addr)
+
+
+def look_up(server: tuple[str, int], host: str) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+    """Ask the name server for a host's addresses, as `socket.getaddrinfo` does."""
+    name = b"".join(len(label).to_bytes(1, "big") + label.encode() for label in host.split(".")) + b"\0"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(10)
+        asking.sendto(b"kb\1\0\0\1\0\0\0\0\0\0" + name + b"\0\1\0\1", server)
+        answer = asking.recv(512)
+    records = answer[12 + len(name) + 4 :]
+    found = [str(ip_address(records[end - 4 : end])) for end in range(16, len(records) + 1, 16)]
+    return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 0)) for address in found]
 
 
 @pytest.fixture
@@ -74,7 +105,9 @@ def test_a_secret_of_another_form_is_refused(secret: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "127.1", "localhost", "0"])
 async def test_no_spelling_of_a_local_address_is_allowed(endpoint: Endpoint, host: str) -> None:
-    answer = await WebhookSender().send(f"http://{host}:{endpoint.port}/", SECRET, "msg_1", b"{}")
+    answer = await WebhookSender(Targets(ports=ANYWHERE.ports)).send(
+        f"http://{host}:{endpoint.port}/", SECRET, "msg_1", b"{}"
+    )
     assert answer.error in ("its address is not public", "its name does not resolve")
     assert endpoint.received == []
 
@@ -87,7 +120,7 @@ async def test_the_connection_uses_the_checked_address(endpoint: Endpoint) -> No
         asked.append(host)
         return ["127.0.0.1"] if len(asked) == 1 else ["192.0.2.1"]
 
-    sender = WebhookSender(allow_private=True, resolve=resolve)
+    sender = WebhookSender(ANYWHERE, resolve=resolve)
     answer = await sender.send(f"http://hooks.example:{endpoint.port}/a?b=c", SECRET, "msg_1", b'{"a":1}')
     assert answer.error is None
     assert asked == ["hooks.example"]
@@ -99,6 +132,42 @@ async def test_the_connection_uses_the_checked_address(endpoint: Endpoint) -> No
     assert request.is_signed_with(SECRET)
 
 
+async def test_a_name_that_is_rebound_reaches_no_private_address(endpoint: Endpoint) -> None:
+    """A name server gives each answer once: a public address to be checked, then a private one."""
+    names = NameServer()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(lambda: names, local_addr=("127.0.0.1", 0))
+    server = transport.get_extra_info("sockname")
+    resolver = Resolver(look_up=lambda host, port, type: look_up(server, host))
+    connected: list[str] = []
+
+    async def admit(address: str) -> float:
+        connected.append(address)
+        return 1.0
+
+    url = f"http://rebound.example:{endpoint.port}/"
+    sender = WebhookSender(Targets(ports=ANYWHERE.ports), resolve=resolver.resolve)
+    answers: list[tuple[list[str], str | None]] = [
+        (["8.8.8.8"], "its address gets no more messages now"),
+        (["127.0.0.1"], "its address is not public"),
+        (["8.8.8.8", "127.0.0.1"], "its address is not public"),
+        (["169.254.169.254"], "its address is not public"),
+        ([], "its name does not resolve"),
+    ]
+    try:
+        for addresses, error in answers:
+            names.answers = [addresses, ["127.0.0.1"]]
+            assert (await sender.send(url, SECRET, "m", b"{}", admit=admit)).error == error
+            assert names.answers == [["127.0.0.1"]], "asked once, so that the second answer is not used"
+        assert (connected, endpoint.received) == (["8.8.8.8"], [])
+        # Where private networks are allowed, a name is also resolved once, and the connection uses that answer.
+        names.answers = [["127.0.0.1"], ["192.0.2.1"]]
+        assert (await WebhookSender(ANYWHERE, resolve=resolver.resolve).send(url, SECRET, "m", b"{}")).error is None
+        assert (len(names.answers), len(endpoint.received)) == (1, 1)
+    finally:
+        transport.close()
+
+
 async def test_the_resolved_name_equals_the_requested_name(endpoint: Endpoint) -> None:
     """It is spelt as in the request and the certificate, not by Python's older IDNA rules ("strasse")."""
     asked: list[str] = []
@@ -107,7 +176,7 @@ async def test_the_resolved_name_equals_the_requested_name(endpoint: Endpoint) -
         asked.append(host)
         return ["127.0.0.1"]
 
-    sender = WebhookSender(allow_private=True, resolve=resolve)
+    sender = WebhookSender(ANYWHERE, resolve=resolve)
     assert (await sender.send(f"http://straße.example:{endpoint.port}/", SECRET, "m", b"{}")).error is None
     assert asked == ["xn--strae-oqa.example"]
     assert endpoint.received[0].headers["host"] == f"xn--strae-oqa.example:{endpoint.port}"
@@ -117,7 +186,7 @@ async def test_proxies_of_the_environment_are_not_used(endpoint: Endpoint, monke
     async with open_endpoint() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert (await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")).error is None
+        assert (await WebhookSender(ANYWHERE).send(endpoint.url, SECRET, "m", b"{}")).error is None
         assert (len(endpoint.received), proxy.received) == (1, [])
 
 
@@ -133,7 +202,7 @@ async def test_an_error_response_names_the_side_at_fault(
 ) -> None:
     endpoint.answer = lambda _: status
     endpoint.extra = "retry-after: 17\r\n"
-    answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
+    answer = await WebhookSender(ANYWHERE).send(endpoint.url, SECRET, "m", b"{}")
     assert answer.error == f"the endpoint answered {status[:3]}"
     assert (answer.gone, answer.own_fault, answer.retry_after) == (gone, own_fault, 17)
 
@@ -147,21 +216,25 @@ async def test_an_endpoint_cannot_delay_its_messages_for_more_than_a_day(
 ) -> None:
     endpoint.answer = lambda _: "503 X"
     endpoint.extra = f"retry-after: {asked}\r\n"
-    answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
+    answer = await WebhookSender(ANYWHERE).send(endpoint.url, SECRET, "m", b"{}")
     assert answer.retry_after == told
 
 
-async def test_a_redirect_is_not_followed(endpoint: Endpoint) -> None:
-    endpoint.answer = lambda _: "307 Temporary Redirect"
-    endpoint.extra = f"location: http://127.0.0.1:{endpoint.port}/other\r\n"
-    answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
-    assert answer.error == "the endpoint answered 307; redirects are not followed"
-    assert len(endpoint.received) == 1
+@pytest.mark.parametrize("status", ["301 M", "302 F", "303 S", "307 T", "308 P"])
+@pytest.mark.parametrize("echo", [None, "word"])
+async def test_a_redirect_is_not_followed(endpoint: Endpoint, status: str, echo: str | None) -> None:
+    async with open_endpoint() as other:
+        endpoint.answer = lambda _: status
+        for place in (f"http://127.0.0.1:{other.port}/", f"//127.0.0.1:{other.port}/", "/other"):
+            endpoint.extra = f"location: {place}\r\nrefresh: 0; url={place}\r\n"
+            answer = await WebhookSender(ANYWHERE).send(endpoint.url, SECRET, "m", b"{}", echo=echo)
+            assert answer.error == f"the endpoint answered {status[:3]}; redirects are not followed"
+        assert (len(endpoint.received), other.received) == (3, [])
 
 
 async def test_a_silent_endpoint_takes_no_longer_than_the_time_limit(endpoint: Endpoint) -> None:
     endpoint.hold = asyncio.Event()
-    answer = await WebhookSender(allow_private=True, seconds=0.2).send(endpoint.url, SECRET, "m", b"{}")
+    answer = await WebhookSender(ANYWHERE, seconds=0.2).send(endpoint.url, SECRET, "m", b"{}")
     assert (answer.error, answer.own_fault) == ("no answer within 0.2 seconds", True)
 
 
@@ -246,7 +319,7 @@ async def test_the_certificate_must_match_the_name(tmp_path: Path) -> None:
     """The connection goes to an IP address; the certificate is verified against the name."""
     server, authority = make_certificate(tmp_path, "hooks.example")
     async with open_endpoint(server) as endpoint:
-        sender = WebhookSender(allow_private=True, resolve=resolving("127.0.0.1"), tls=authority)
+        sender = WebhookSender(ANYWHERE, resolve=resolving("127.0.0.1"), tls=authority)
         good = await sender.send(f"https://hooks.example:{endpoint.port}/", SECRET, "m", b"{}")
         assert good.error is None
         for wrong in ("other.example", "127.0.0.1"):
@@ -316,15 +389,15 @@ def test_unroutable_addresses_are_never_allowed(address: str) -> None:
     "url",
     [
         "", "example.com", "ftp://example.com", "file:///etc/passwd", "http://", "http:///x", "https://u:p@example.com",
-        "https://example.com/#x", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://localhost:8000",
-        "http://db.internal", "http://169.254.169.254/latest", "https://exa mple.com", "https://example.com:99999",
-        "https://example.com/" + "x" * 2000, "http://127.0.0.1./", "http://x.localhost.", "https://example.com/\n",
-        "http://xn--/", "https://xn--a.example/", "https://" + "a." * 125 + "test/",
+        "https://example.com/#x", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/",
+        "http://localhost:8000", "http://db.internal", "http://169.254.169.254/latest", "https://exa mple.com",
+        "https://example.com:99999", "https://example.com/" + "x" * 2000, "http://127.0.0.1./", "http://x.localhost.",
+        "https://example.com/\n", "http://xn--/", "https://xn--a.example/", "https://" + "a." * 125 + "test/",
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_public_is_refused_at_once(url: str) -> None:
     with pytest.raises(InvalidInput, match="url"):
-        check_url(url, allow_private=False)
+        check_url(url, Targets())
 
 
 def test_other_addresses_are_accepted() -> None:
@@ -334,8 +407,32 @@ def test_other_addresses_are_accepted() -> None:
         "https://93.184.216.34/x",
         "https://bücher.example/",
     ):
-        check_url(url, allow_private=False)
-    check_url("http://localhost:9/", allow_private=True)
+        check_url(url, Targets())
+    check_url("http://localhost:8080/", Targets(allow_private=True))
+
+
+@pytest.mark.parametrize("port", [1, 22, 25, 79, 81, 442, 444, 3306, 5432, 6379, 8079, 8444, 9200, 11211, 65535])
+async def test_a_port_that_is_not_for_the_web_is_refused_at_once_and_at_delivery(port: int) -> None:
+    url = f"https://example.com:{port}/hook"
+    with pytest.raises(InvalidInput, match="url: must have one of the ports 80, 443, 8080 to 8443"):
+        check_url(url, Targets())
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return PUBLIC[:1]
+
+    answer = await WebhookSender(resolve=resolve).send(url, SECRET, "m", b"{}")
+    assert (answer.error, answer.own_fault, asked) == ("its port is not allowed", True, [])
+
+
+@pytest.mark.parametrize("url", ["http://example.com", "https://example.com", "https://example.com:8443/"])
+def test_the_ports_of_the_web_are_accepted_and_the_operator_chooses_others(url: str) -> None:
+    check_url(url, Targets())
+    with pytest.raises(InvalidInput, match=r"^url: must have one of the ports 9000$"):
+        check_url(url, Targets(ports=(range(9000, 9001),)))
+    assert str(Targets()) == "80, 443, 8080 to 8443"
+    assert parse_ports(WebhookSettings().ports) == Targets().ports
 
 
 async def test_a_name_with_one_private_address_is_refused() -> None:
@@ -359,7 +456,7 @@ async def subscribe(desk: Desk, *keys: bytes) -> None:
         desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
     )
     service = SubscriptionService(
-        desk.services.database, desk.services.trail, desk.services.jobs, SecretSealer(keys), allow_private=True
+        desk.services.database, desk.services.trail, desk.services.jobs, SecretSealer(keys), ANYWHERE
     )
     made, _ = await service.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url, SEALING_SECRET)
     assert made.secret == SEALING_SECRET
