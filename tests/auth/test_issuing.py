@@ -59,6 +59,38 @@ async def test_a_token_without_key_id_is_accepted_when_only_one_key_fits() -> No
     assert "key is not known" in await refuse(token, FixedKeys(to_jwk(RSA, kid="1"), to_jwk(STRANGER, kid="2")))
 
 
+async def test_key_ids_that_two_keys_have_are_refused_unless_the_algorithm_tells_them_apart() -> None:
+    def sign(key: PrivateKey, algorithm: str, kid: str = "r") -> str:
+        return forge_asymmetric(make_claims(), key, {"alg": algorithm, "kid": kid})
+
+    twice = FixedKeys(to_jwk(RSA, kid="r"), to_jwk(STRANGER, kid="r"))
+    assert {await refuse(sign(key, "RS256"), twice) for key in (RSA, STRANGER)} == {
+        "the token's signing key is not known"
+    }
+    same = FixedKeys(to_jwk(RSA, kid="r"), to_jwk(RSA, kid="r"))
+    assert "key is not known" in await refuse(sign(RSA, "RS256"), same), "an issuer whose set is wrong"
+    mixed = FixedKeys(to_jwk(RSA, kid="r"), to_jwk(EC, kid="r"))
+    assert [await verify(sign(RSA, "RS256"), mixed), await verify(sign(EC, "ES256"), mixed)] == ["ada", "ada"]
+    apart = FixedKeys(to_jwk(RSA, kid="r", alg="RS256"), to_jwk(STRANGER, kid="r", alg="RS512"))
+    assert await verify(sign(RSA, "RS256"), apart) == "ada"
+    assert "signature" in await refuse(sign(RSA, "RS512"), apart)
+    assert "signature" in await refuse(sign(STRANGER, "RS256"), apart)
+    encrypts = FixedKeys(to_jwk(STRANGER, kid="r", use="enc"), to_jwk(RSA, kid="r"))
+    assert await verify(sign(RSA, "RS256"), encrypts) == "ada"
+    assert "signature" in await refuse(sign(STRANGER, "RS256"), encrypts)
+
+
+async def test_a_key_id_of_another_published_key_is_refused() -> None:
+    keys = FixedKeys(to_jwk(RSA, kid="1"), to_jwk(STRANGER, kid="2"), to_jwk(EC))
+    for key, kid in ((RSA, "2"), (STRANGER, "1")):
+        assert "signature" in await refuse(forge_asymmetric(make_claims(), key, {"alg": "RS256", "kid": kid}), keys)
+    # A key without an id is only for tokens without one.
+    assert await verify(forge_asymmetric(make_claims(), EC, {"alg": "ES256"}), keys) == "ada"
+    for kid in ("1", "3"):
+        token = forge_asymmetric(make_claims(), EC, {"alg": "ES256", "kid": kid})
+        assert "key is not known" in await refuse(token, keys)
+
+
 async def test_a_token_of_another_key_is_refused() -> None:
     for header in ({"alg": "RS256", "kid": "r"}, {"alg": "RS256"}):
         assert "signature" in await refuse(forge_asymmetric(make_claims(), STRANGER, header))

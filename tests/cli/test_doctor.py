@@ -11,10 +11,17 @@ from app.cli.doctor.database import check_connections
 from app.cli.doctor.finding import Finding
 from app.cli.doctor.machine import check_connection, check_sign_in
 from app.cli.doctor.work import describe_failures, describe_plan, describe_queue
+from app.composition.services import build_services
+from app.contract.entries import EntryDraft
+from app.contract.keys import NewKey
+from app.contract.saved_searches import NewSavedSearch
+from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.db.queries.diagnosis import Backlog, measure_backlog
+from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import Settings, load_settings
-from tests.cli.conftest import CommandLine, Result
+from tests.cli.conftest import ENCRYPTION_KEY, CommandLine, Result
 from tests.console.single_sign_on import make_settings
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.identity.openid import OpenIdProvider
@@ -193,6 +200,59 @@ def test_doctor_names_every_fault_of_a_database(
     people = knowledge("doctor")
     assert "wrong    isolation" in people.out
     assert f"→ {isolation['remedy']}\n" in people.out
+
+
+CANARY, ADDRESS = "canarybluebird", "https://hooks.example/canarykingfisher"
+SEALED = "whsec_Y2FuYXJ5IHNlY3JldCBvZiBhIHdlYmhvb2s="
+
+
+@pytest.fixture
+async def haunted(damaged: str) -> str:
+    """The same database, in which every text of the tenant has a canary; returns an API key."""
+    provider, database = build_provider(ProviderConfig(kind="mock", dimensions=16)), Database(damaged, pool_size=2)
+    services = await build_services(database, provider, encryption_keys=[f"{ENCRYPTION_KEY}=".encode()])
+    try:
+        busy = (await services.tenants.find("busy")).id
+        await services.tenants.change_settings(busy, SettingsPatch(keep_query_text=True), actor=CANARY)
+        draft = EntryDraft(content=f"The {CANARY} sings", title=CANARY, tags=[CANARY], external_id=CANARY,
+                           metadata={CANARY: CANARY})  # fmt: skip
+        await services.entries.create(busy, draft, actor=CANARY)
+        await services.search.search(busy, SearchQuery(query=CANARY, tags=[CANARY]), subject=CANARY)
+        saved, _ = await services.saved_searches.save(busy, CANARY, NewSavedSearch(CANARY, {"query": CANARY}))
+        await services.subscriptions.subscribe(busy, CANARY, saved.id, ADDRESS, SEALED)
+        await services.journal.flush()
+        return (await services.keys.create(busy, NewKey(name=CANARY, role="reader"), actor=CANARY)).key
+    finally:
+        await services.close()
+        await provider.close()
+        await database.close()
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_doctor_prints_no_text_of_a_tenant_and_no_secret(
+    knowledge: CommandLine, haunted: str, damaged: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {
+        "OPENAI_API_KEY": "sk-canaryheron", "KB_RERANKER_API_KEY": "rr-canaryheron", "JWT_SECRET": "canaryheron" * 3,
+        "KB_OIDC_CLIENT_SECRET": "canaryheron-oidc", "KB_ENCRYPTION_KEY": ENCRYPTION_KEY,
+    }  # fmt: skip
+    settings = secrets | {
+        "EMBEDDING_PROVIDER": "openai", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "KB_EMBEDDING_QUERY_TIMEOUT": "0.1",
+        "KB_RERANKER_URL": "http://127.0.0.1:1/rerank", "KB_OIDC_ISSUER": "http://127.0.0.1:1",
+        "KB_OIDC_CLIENT_ID": "console", "KB_PUBLIC_URL": "https://kb.example", "LOG_LEVEL": level,
+    }  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    away = "postgresql://kb_service:canaryheron@127.0.0.1:1/knowledge"
+    for url in (damaged, away):
+        monkeypatch.setenv("DATABASE_URL", url)
+        for form in ([], ["--json"], ["--verbose"]):
+            told = knowledge("doctor", *form)
+            assert told.status == 1
+            text = told.out + told.err
+            assert "busy" in text or url == away, "it looks at the tenant with the canaries"
+            for secret in (*secrets.values(), CANARY, "kingfisher", SEALED, haunted, "canaryheron", "service-password"):
+                assert secret not in text, secret
 
 
 @pytest.fixture

@@ -306,6 +306,30 @@ async def test_a_code_is_exchanged_once(visitor: Browser, openid: OpenIdProvider
     assert openid.paths.count("/token") == 2, "the provider refused it"
 
 
+async def test_a_code_or_token_of_another_sign_in_is_refused(
+    visitor: Browser, openid: OpenIdProvider, sso: FastAPI
+) -> None:
+    """A code that was stolen, or is injected into the sign-in of a victim, at a strict and at a careless provider."""
+    attacker = open_browser(sso)
+    for is_careless, told in ((False, EXPIRED), (True, UNUSABLE)):
+        openid.is_careless = is_careless
+        stolen = parameters_of(await openid.visit(await begin(visitor)))["code"]
+        for browser in (attacker, visitor):  # each in a sign-in of its own
+            state = parameters_of(await begin(browser))["state"]
+            page = await browser.get(CALLBACK, {"state": state, "code": stolen})
+            expect_refusal(page, told, openid)
+    # The careless provider exchanges a code again: the browser has forgotten the sign-in.
+    address = await openid.visit(await begin(visitor))
+    assert (await come_back(visitor, address)).status == 200
+    await visitor.post("/console/sign-out")
+    expect_refusal(await come_back(visitor, address), EXPIRED, openid)
+    # An ID token of an earlier sign-in.
+    replayed = openid.make_id_token(parameters_of(await begin(visitor))["nonce"])
+    openid.answer = JSONResponse({"access_token": "a", "token_type": "Bearer", "id_token": replayed})
+    await refuse(attacker, openid, UNUSABLE)
+    await attacker.http.aclose()
+
+
 async def test_a_sign_in_ends_after_ten_minutes_and_its_cookie_cannot_be_forged(
     visitor: Browser, openid: OpenIdProvider
 ) -> None:

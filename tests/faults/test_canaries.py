@@ -131,6 +131,11 @@ async def test_output_contains_no_canary(
             httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30) as http,
         ):
             sender = RecordingCaller(Caller(http, tenant.id, token))
+            made = await sender.send("POST", "/admin/keys", json={"name": "canaries", "role": "creator"})
+            key = made.json()["key"]
+            by_key = RecordingCaller(Caller(http, tenant.id, key))
+            for text in ("again", "and again"):
+                await by_key.send("POST", "/knowledge/entries", json={"content": f"{CANARY} {text}"})
             metrics = await run_service(service, sender, wire, provider_proxy, database)
     await provider.close()
     await direct.close()
@@ -143,7 +148,7 @@ async def test_output_contains_no_canary(
     assert str(tenant.id) in {line["tenant_id"] for line in about_requests}
     assert len(sender.refusals) > 15
     assert "knowledge_requests_total" in metrics
-    secrets = [CANARY, KEY, SECRET, token, token.rpartition(".")[2], PASSWORDS[SERVICE], quote(str(socket))]
+    secrets = [CANARY, KEY, SECRET, key, token, token.rpartition(".")[2], PASSWORDS[SERVICE], quote(str(socket))]
     for secret in secrets:
         assert [line for line in lines if secret in json.dumps(line)] == [], secret
         assert secret not in metrics

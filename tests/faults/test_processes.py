@@ -109,10 +109,13 @@ async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
             own = make_token(tenant.id, Role.TENANT_ADMIN)
             known = Caller(caller.http, None, own)
             assert (await known.get("/admin/settings")).status_code == 200
+            session = {"Cookie": f"kb_console={own}"}
+            assert (await caller.http.get("/console", headers=session)).status_code == 200
             other = opened[(at + 1) % len(opened)]
             revoked = await other.post("/admin/revoked-tokens", {"token_id": token_id_of(own)})
             assert revoked.status_code == 200, revoked.text
             assert (await known.get("/admin/settings")).status_code == 401
+            assert (await caller.http.get("/console", headers=session)).status_code == 303, "to the sign-in page"
             key = (await caller.post("/admin/keys", {"name": f"key-{at}", "role": "reader"})).json()
             by_key = Caller(caller.http, None, key["key"])
             assert (await by_key.get("/knowledge/entries")).status_code == 200

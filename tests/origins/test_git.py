@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,109 @@ def test_links_hidden_files_and_pointers_are_left_out(repository: Path) -> None:
         "large.bin": "its content is in Git LFS",
     }
     assert all(file.digest.startswith("git:") for file in listing.files)
+
+
+def write_tree(root: Path, *entries: tuple[str, bytes, str]) -> str:
+    """Write a tree as it is, with names that git itself refuses; each entry has a mode, a name and an object."""
+    content = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(at) for mode, name, at in entries)
+    command = ["git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
+    done = subprocess.run(command, cwd=root, input=content, capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def hostile(repository: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a commit of these entries the branch `hostile` of the repository."""
+
+    def commit(*entries: tuple[str, bytes, str]) -> Path:
+        made = git(repository, "commit-tree", "-m", "hostile", write_tree(repository, *entries))
+        git(repository, "update-ref", "refs/heads/hostile", made)
+        return repository
+
+    return commit
+
+
+def test_names_that_lead_out_of_the_repository_read_only_its_own_blobs(
+    repository: Path, tmp_path: Path, hostile: Callable[..., Path]
+) -> None:
+    (tmp_path / "outside.md").write_text("outside\n")
+    blob = git(repository, "rev-parse", "HEAD:tides.md")
+    tree = write_tree(repository, ("100644", b"passwd", blob))
+    names = [
+        b"../outside.md", b"/etc/passwd", b"a\\..\\b.md", b"-rf.md", b"--upload-pack=touch broken",
+        b"$(touch broken).md",
+        b"new\nline.md", b"tab\there.md", b"\x1b[2J.md", b"C:evil.md", b"nul", " right\u202egnp.md".encode(),
+    ]  # fmt: skip
+    hostile(*((("100644", name, blob)) for name in names), ("40000", b"..", tree), ("40000", b"~", tree))
+    with GitRepository(str(repository), "hostile", Exclusions()).open() as opened:
+        listing = opened.list_files()
+        read = {file.path: opened.read(file, 1_000) for file in listing.files}
+    assert set(read.values()) == {b"The harbour is deep.\n"}, (
+        "the content of the commit, never that of a file elsewhere"
+    )
+    # Hidden as every name with a leading dot; a path is an id, and is opened nowhere.
+    assert dict(listing.skipped) == {"../outside.md": "hidden", "../passwd": "hidden"}
+    assert set(read) == {name.decode() for name in names[1:]} | {"~/passwd"}
+    assert not list(tmp_path.rglob("broken"))
+
+
+@pytest.mark.parametrize("name", [b"not \xff utf-8.md", b"x" * 513])
+def test_a_name_that_cannot_be_an_id_fails_the_listing(
+    repository: Path, hostile: Callable[..., Path], name: bytes
+) -> None:
+    hostile(("100644", name, git(repository, "rev-parse", "HEAD:tides.md")))
+    with pytest.raises(OriginUnavailable, match="exclude it"):
+        read(str(repository), "hostile")
+
+
+def test_links_out_of_the_tree_and_submodules_are_not_followed(
+    repository: Path, tmp_path: Path, hostile: Callable[..., Path]
+) -> None:
+    """A link replaced by a folder of the same name, and submodules that would fetch or run something."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret\n")
+    (repository / "target").write_text(str(outside))
+    link = git(repository, "hash-object", "-w", "target")
+    (repository / "modules").write_text(
+        f'[submodule "m"]\n\tpath = m\n\turl = ext::touch {tmp_path}/broken\n\tupdate = !touch {tmp_path}/broken\n'
+        f'[submodule "../../x"]\n\tpath = secret\n\turl = {outside}\n'
+    )
+    modules, blob = git(repository, "hash-object", "-w", "modules"), git(repository, "rev-parse", "HEAD:tides.md")
+    elsewhere = git(repository, "rev-parse", "v1")
+    hostile(
+        ("100644", b".gitmodules", modules),
+        ("120000", b"link", link),
+        ("40000", b"link", write_tree(repository, ("100644", b"evil.md", blob))),
+        ("160000", b"m", elsewhere),
+        ("160000", b"secret", "1" * 40),
+    )
+    with GitRepository(str(repository), "hostile", Exclusions()).open() as opened:
+        listing = opened.list_files()
+        assert [opened.read(file, 1_000) for file in listing.files] == [b"The harbour is deep.\n"]
+    assert [file.path for file in listing.files] == ["link/evil.md"]
+    assert dict(listing.skipped) == {
+        ".gitmodules": "hidden", "link": "a link", "m": "a submodule", "secret": "a submodule",
+    }  # fmt: skip
+    assert not (tmp_path / "broken").exists()
+
+
+def test_hooks_filters_and_settings_of_a_repository_do_not_run(repository: Path, tmp_path: Path) -> None:
+    """Those of a local repository, and `.gitattributes` with a filter that its settings define."""
+    mark = tmp_path / "broken"
+    (repository / ".gitattributes").write_text("*.md filter=run diff=run export-subst\n")
+    git(repository, "add", ".gitattributes")
+    git(repository, "commit", "-qm", "attributes")
+    for name in ("filter.run.smudge", "filter.run.clean", "diff.run.textconv", "core.fsmonitor", "core.sshCommand"):
+        git(repository, "config", name, f"touch {mark}")
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-checkout", "reference-transaction", "pre-receive", "post-upload-pack"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (hooks / name).chmod(0o755)
+    found = read(str(repository))
+    assert found["tides.md"] == b"The harbour is deep.\n"
+    assert not mark.exists()
 
 
 def test_digest_depends_on_the_content_alone(repository: Path) -> None:
