@@ -3537,7 +3537,7 @@ export interface components {
         NewSubscription: {
             /**
              * Url
-             * @description An http or https URL that is reachable from the internet; redirects are not followed.
+             * @description An http or https URL that is reachable from the internet, by default at port 80, 443 or 8080 to 8443; redirects are not followed.
              */
             url: string;
             /**
