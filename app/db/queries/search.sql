@@ -115,7 +115,8 @@ select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['engli
 -- A stop word of a language of the tenant is not completed. An identifier is completed as a whole, before its last part.
 --
 -- The most similar word differs by one letter or by the order of two, if there is one; with :strict, others are not
--- considered, nor words that only have another ending. The vocabulary is lexeme_statistics or, for a small tenant without statistics, its entries,
+-- considered, nor words that only have another ending. Where that is found for one of a word's lexemes, those of other
+-- languages are not replaced by a less similar one. The vocabulary is lexeme_statistics or, for a small tenant without statistics, its entries,
 -- without quarantined ones. Comparing is the
 -- main cost: only the five longest words are looked up, each among the 3,000 most used words of similar length. Neither
 -- vocabulary is complete, so the entries are checked at the end, without the search's filter: a word that one of them has
@@ -141,11 +142,11 @@ with languages as materialized (
      and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(f.form) || ':*']) <> '{}'
    order by f.place limit 1
 ), words as materialized (
-  select d.lexeme, near_pattern(d.lexeme) as pattern,
+  select d.lexeme, d.place, near_pattern(d.lexeme) as pattern,
          -- First letters are rarely wrong, and the range keeps the search short.
          left(d.lexeme, case when not :strict::boolean then 1 when length(d.lexeme) < 6 then 2 else 3 end) as initial
-    from (select distinct u.lexeme collate "C" as lexeme
-            from languages l cross join lateral unnest(text_lexemes(l.language, :query)) u) d
+    from (select u.lexeme collate "C" as lexeme, min(u.positions[1]) as place
+            from languages l cross join lateral unnest(text_lexemes(l.language, :query)) u group by 1) d
    where :corrects::boolean and length(d.lexeme) between 3 and 40 and d.lexeme !~ '[0-9]'
      and not exists (select from lexeme_statistics k where k.tenant_id = :tenant_id and k.lexeme = d.lexeme)
      and not exists (select from completed c where d.lexeme in (c.form, c.lexeme))
@@ -157,31 +158,33 @@ with languages as materialized (
       then format('select lexemes from public.entries where tenant_id = %L and not quarantined and lexemes @@ %L', :tenant_id::uuid,
                   (select string_agg(keyword.word_query(initial) || ':*', ' | ') from words))
       else 'select null::tsvector where false' end) s
+), corrected as (
+  select w.lexeme as word, near.lexeme as correction, near.near, bool_or(near.near) over (partition by w.place) as is_found
+    from words w
+   cross join lateral (
+     select c.lexeme, c.near
+       from (select v.lexeme, v.entries, similarity(v.lexeme, w.lexeme) as likeness, v.lexeme ~ w.pattern as near,
+                    starts_with(v.lexeme, w.lexeme) or starts_with(w.lexeme, v.lexeme) as is_inflection
+               from (select o.lexeme, o.entries
+                       from (select lexeme, entries from vocabulary where starts_with(lexeme, w.initial)
+                             union all
+                             select lexeme, entries from lexeme_statistics
+                              where tenant_id = :tenant_id and principal = 'everyone' and lexeme >= w.initial
+                                and lexeme < w.initial || chr(1114111)) o
+                      where abs(length(o.lexeme) - length(w.lexeme)) <= 2
+                      order by o.entries desc, o.lexeme limit 3000) v
+             offset 0) c
+      where case when :strict::boolean then c.near and not c.is_inflection
+                 else c.near or c.likeness >= 0.4 and length(w.lexeme) > 3 end
+      order by c.near desc, c.likeness desc, c.entries desc, c.lexeme limit 1) near
+   where near.lexeme <> w.lexeme
+     and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}'
+     -- The statistics may count entries that were deleted or hidden since.
+     and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(near.lexeme)]) <> '{}'
 )
 select c.lexeme as word, null as correction, c.form as prefix from completed c
 union all
-select w.lexeme, near.lexeme, null
-  from words w
- cross join lateral (
-   select c.lexeme
-     from (select v.lexeme, v.entries, similarity(v.lexeme, w.lexeme) as likeness, v.lexeme ~ w.pattern as near,
-                  starts_with(v.lexeme, w.lexeme) or starts_with(w.lexeme, v.lexeme) as is_inflection
-             from (select o.lexeme, o.entries
-                     from (select lexeme, entries from vocabulary where starts_with(lexeme, w.initial)
-                           union all
-                           select lexeme, entries from lexeme_statistics
-                            where tenant_id = :tenant_id and principal = 'everyone' and lexeme >= w.initial
-                              and lexeme < w.initial || chr(1114111)) o
-                    where abs(length(o.lexeme) - length(w.lexeme)) <= 2
-                    order by o.entries desc, o.lexeme limit 3000) v
-           offset 0) c
-    where case when :strict::boolean then c.near and not c.is_inflection
-               else c.near or c.likeness >= 0.4 and length(w.lexeme) > 3 end
-    order by c.near desc, c.likeness desc, c.entries desc, c.lexeme limit 1) near
- where near.lexeme <> w.lexeme
-   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}'
-   -- The statistics may count entries that were deleted or hidden since.
-   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(near.lexeme)]) <> '{}';
+select word, correction, null from corrected where near or not is_found;
 
 -- name: completed_words
 -- Words of these entries that begin with the prefix, those of most entries first.
