@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -42,6 +43,19 @@ AWAY = (
 )
 """Failures of the database, not of the statement: the caller may try again."""
 
+_LOGIN_REFUSED = re.compile(r"FATAL:\s+(?:role|user|database|password|permission|no pg_hba)")
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the database has failed, and not the statement; OSError and ValueError come from elsewhere.
+
+    A node of a cluster that may not log in to another one is up: the statement should not have left the node.
+    """
+    if isinstance(error, asyncpg.PostgresConnectionError) and _LOGIN_REFUSED.search(str(error)):
+        return False
+    return isinstance(error, AWAY) and not isinstance(error, ValueError | OSError)
+
+
 BUSY = "every database connection is in use at the moment"
 
 # The first match applies. Errors of other classes mean that the connection is lost or cannot be opened.
@@ -54,9 +68,18 @@ REASONS: tuple[tuple[type[BaseException], str, str, float], ...] = (
     (asyncpg.LockNotAvailableError, "locked", "another transaction holds locks on the same rows", 1.0),
     (asyncpg.QueryCanceledError, "too_slow", "the database took too long to answer", 5.0),
 )
+NODE_DOWN = ("node", "a node of the database's cluster is not reachable at the moment", 1.0)
 UNREACHABLE = "unreachable"
-for _name in (*(name for _, name, _, _ in REASONS), UNREACHABLE):
+_TOLD = dict((name, reason) for name, reason, _ in (*(row[1:] for row in REASONS), NODE_DOWN))
+for _name in (*_TOLD, UNREACHABLE):
     DATABASE_ERRORS.labels(_name)
+
+
+def _find_reason(error: BaseException) -> tuple[str, str, float] | None:
+    # A lost connection has no severity: here, the coordinator reports that it does not reach a node.
+    if isinstance(error, asyncpg.PostgresConnectionError) and error.severity_en == "ERROR":
+        return NODE_DOWN
+    return next(((name, reason, after) for kind, name, reason, after in REASONS if isinstance(error, kind)), None)
 
 
 PATIENCE = 1.5
@@ -222,12 +245,12 @@ class Outage:
         cause = error
         if isinstance(error, DBAPIError) and error.orig is not None:
             cause = error.orig.__cause__ or error.orig
-        for kind, name, reason, retry_after in REASONS:
-            if isinstance(cause, kind):
-                if self._begins(name):
-                    log.error("database error: %s", reason, exc_info=error)
-                self._answered = self._clock()
-                return DatabaseUnavailable(reason, retry_after=retry_after)
+        if (found := _find_reason(cause)) is not None:
+            name, reason, retry_after = found
+            if self._begins(name):
+                log.error("database error: %s", reason, exc_info=error)
+            self._answered = self._clock()
+            return DatabaseUnavailable(reason, retry_after=retry_after)
         if self._suspected is None:
             self.mark_suspect()
         if self._begins(UNREACHABLE):
@@ -249,7 +272,7 @@ class Outage:
     def _end_quiet(self) -> None:
         """End the outages that had no error for QUIET_SECONDS; only an answer ends that of an unreachable database."""
         now = self._clock()
-        for _, name, reason, _ in REASONS:
+        for name, reason in _TOLD.items():
             if name in self._spells and now - self._spells[name].latest > QUIET_SECONDS:
                 spell = self._spells.pop(name)
                 seconds = round(spell.latest - spell.since, 3)

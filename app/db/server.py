@@ -18,7 +18,7 @@ from app.concurrency.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.connections import NO_TENANT, Connections, PoolUse, Rehearsal, Rehearse, Warmth
 from app.db.engine import driver_address, make_engine, make_pool, register_types
-from app.db.outage import AWAY, BUSY
+from app.db.outage import BUSY, is_outage
 from app.db.principals import Rights, current_rights, set_actor
 from app.db.rows import Connection
 from app.db.session import OPENED, PlatformSession, TenantSession
@@ -226,8 +226,8 @@ class Server:
             self._connections.end(driver)  # otherwise the rollback would wait for the silent server again
         await self._connections.abandon(pooled, driver, reusable=isinstance(error, Exception))
         # asyncpg's DataError, a ValueError, means a wrong argument, not a missing database. An OSError does not
-        # come from this connection: `listen` converts those.
-        if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
+        # come from this connection: `await_answer` converts those.
+        if is_outage(error):
             raise self._outage.refuse(error) from error
 
     @property

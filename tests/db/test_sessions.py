@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.pool import QueuePool
 
 from app.db.database import Database
-from app.db.outage import Outage
+from app.db.outage import Outage, is_outage
 from app.db.server import LEAST_SHARE
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import parse_statement
@@ -298,6 +298,30 @@ async def test_mistakes_in_a_statement_are_not_an_absent_database(seeded: Seeded
             await session.fetch(DIVIDE)
     async with single.tenant_session(seeded.first) as session:
         assert await session.fetch_value(DIVIDE, divisor=1) == 1
+
+
+REMOTE = "connection to the remote node kb_creator@db-1:5432 failed with the following error: "
+
+
+@pytest.mark.parametrize(
+    ("reason", "outage"),
+    [
+        ('FATAL:  role "kb_creator" is not permitted to log in', False),
+        ('FATAL:  password authentication failed for user "kb_service"', False),
+        ("FATAL:  the database system is starting up", True),
+        ("Connection refused", True),
+    ],
+)
+async def test_a_node_that_may_not_log_in_to_another_one_has_not_failed(
+    caplog: pytest.LogCaptureFixture, reason: str, outage: bool
+) -> None:
+    error = asyncpg.PostgresError.new({"S": "ERROR", "V": "ERROR", "C": "08006", "M": REMOTE + reason})
+    assert is_outage(error) is outage
+    if outage:
+        of_this_server = Outage(lambda: asyncio.sleep(0), lambda: None)
+        assert "a node of the database's cluster" in str(of_this_server.refuse(error))
+        assert not of_this_server.is_suspect
+        assert [(record.levelname, bool(record.exc_info)) for record in caplog.records] == [("ERROR", True)]
 
 
 STEPS = (*range(12), 15, 20, 30, 50)
