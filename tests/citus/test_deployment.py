@@ -1,8 +1,5 @@
 """The scripts of `deploy/citus`, run as written on servers that ask for passwords."""
 
-import asyncio
-import os
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,16 +9,12 @@ import asyncpg
 import pytest
 
 from app.composition.database import MIGRATOR, SERVICE
-from app.embedded import EmbeddedAddress
-from app.embedded.processes import find_binaries
-from tests.fixtures.database.citus import CitusCluster, drop_citus_database
+from tests.fixtures.database.citus import CitusCluster, drop_citus_database, register_nodes, run_script
 from tests.fixtures.database.cluster import PASSWORDS, connected
 
 pytestmark = pytest.mark.slow
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAME = "kb_deployed"
-SECONDS = 60
 AWKWARD = "a'b\\c d"
 """A password that must be escaped in a connection string."""
 
@@ -30,16 +23,14 @@ async def test_nodes_log_in_to_each_other_and_only_a_superuser_moves_shards(citu
     coordinator, *workers = citus_cluster.nodes
     async with asking_for_passwords(citus_cluster):
         for node in citus_cluster.nodes:
-            await run_script("roles.sh", node)
-            await run_script("citus/node.sh", node)
-            await run_script("citus/node.sh", node)
-        names = {
-            "COORDINATOR": f"{coordinator.socket_dir}:{coordinator.port}",
-            "WORKERS": " ".join(f"{worker.socket_dir}:{worker.port}" for worker in workers),
-        }
-        first = await run_script("citus/register.sh", coordinator, **names)
-        assert first.splitlines() == [f"{names['COORDINATOR']} (coordinator)", *names["WORKERS"].split()]
-        assert await run_script("citus/register.sh", coordinator, **names) == first
+            for script in ("roles.sh", "citus/node.sh", "citus/node.sh"):
+                await run_script(script, node, NAME, MIGRATOR_PASSWORD=AWKWARD)
+        first = await register_nodes(citus_cluster, NAME)
+        assert first.splitlines() == [
+            f"{coordinator.socket_dir}:{coordinator.port} (coordinator)",
+            *(f"{worker.socket_dir}:{worker.port}" for worker in workers),
+        ]
+        assert await register_nodes(citus_cluster, NAME) == first
 
         login = coordinator.dsn(MIGRATOR, NAME, AWKWARD)
         async with connected(login) as owner, connected(coordinator.dsn(database=NAME)) as superuser:
@@ -84,7 +75,6 @@ async def asking_for_passwords(cluster: CitusCluster) -> AsyncIterator[None]:
                 change_rules(await superuser.fetchval("show hba_file"), "")
                 for role, password in PASSWORDS.items():
                     await superuser.execute(f"alter role {role} password '{password}'")
-                await superuser.execute("alter system reset output_plugin_libraries")
                 await superuser.execute("select pg_reload_conf()")
 
 
@@ -92,25 +82,3 @@ def change_rules(file: str, first: str) -> None:
     """Begin the server's rules of access with this line, in place of one for the database."""
     rules = Path(file).read_text().splitlines(keepends=True)
     Path(file).write_text(first + "".join(rule for rule in rules if f" {NAME} " not in rule))
-
-
-async def run_script(name: str, node: EmbeddedAddress, **variables: str) -> str:
-    """What the script prints; it connects to the node as the superuser."""
-    environment = {
-        "PATH": os.pathsep.join([str(find_binaries()), os.environ["PATH"]]),
-        "PGHOST": node.socket_dir,
-        "PGPORT": str(node.port),
-        "PGUSER": "postgres",
-        "PGPASSWORD": node.password,
-        "PGDATABASE": NAME,
-        "POSTGRES_PASSWORD": node.password,
-        "MIGRATOR_PASSWORD": AWKWARD,
-        "SERVICE_PASSWORD": PASSWORDS[SERVICE],
-        **variables,
-    }
-    process = await asyncio.create_subprocess_exec(
-        "sh", DEPLOY / name, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    printed, failed = await asyncio.wait_for(process.communicate(), SECONDS)
-    assert process.returncode == 0, failed.decode()
-    return printed.decode()

@@ -31,15 +31,13 @@ LIBRARIES = "pgoutput, test_decoding, citus"
 
 @pytest.fixture(scope="module")
 async def database(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
-    """A migrated database with two shards of each table, on servers that allow Citus to divide one."""
-    await allow_division(citus_cluster, f"set output_plugin_libraries = {LIBRARIES}")
+    """A migrated database with two shards of each table."""
     made = await create_citus_database(citus_cluster, "kb_moves")
     try:
         await prepare(made.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
         yield made
     finally:
         await drop_citus_database(citus_cluster, "kb_moves")
-        await allow_division(citus_cluster, "reset output_plugin_libraries")
 
 
 async def allow_division(cluster: CitusCluster, change: str) -> None:
