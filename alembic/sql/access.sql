@@ -1,4 +1,4 @@
--- Permissions inside a tenant: what has the readers and writers of something else, and the policies that compare them.
+-- Permissions inside a tenant: what has the readers and writers of something else. access_policies.sql compares them.
 
 -- Whether a tenant uses permissions. A row stays when the last readers are removed.
 create table permissions (
@@ -9,10 +9,11 @@ comment on table permissions is
   'Tenants with entries, assets or sources that not all callers may read or change, now or before';
 
 -- Whether the transaction sees all rows of its tenant: the service itself, or there is nothing to hide.
-create or replace function sees_everything() returns boolean
-language sql stable parallel safe
-return '*' = any (current_principals())
-    or not exists (select from permissions p where p.tenant_id = current_tenant());
+create or replace function sees_everything() returns boolean language plpgsql stable parallel safe as $$
+begin
+  return '*' = any (public.current_principals())
+      or not exists (select 1 from public.permissions p where p.tenant_id = public.current_tenant());
+end $$;
 revoke all on function sees_everything() from public;
 grant execute on function sees_everything() to kb_reader;
 
@@ -43,6 +44,23 @@ end $$;
 revoke all on function may_change(uuid, uuid) from public;
 grant execute on function may_change(uuid, uuid) to kb_reader;
 
+-- The sources that the transaction may see, and those of them that it may change.
+create or replace function visible_sources() returns text[] language plpgsql stable parallel safe as $$
+begin
+  return array(select s.name from public.sources s where s.tenant_id = public.current_tenant());
+end $$;
+revoke all on function visible_sources() from public;
+grant execute on function visible_sources() to kb_reader;
+
+create or replace function changeable_sources() returns text[] language plpgsql stable parallel safe as $$
+begin
+  return array(select s.name from public.sources s
+                where s.tenant_id = public.current_tenant()
+                  and (s.writers is null or public.audience(s.writers) && public.current_principals()));
+end $$;
+revoke all on function changeable_sources() from public;
+grant execute on function changeable_sources() to kb_reader;
+
 -- A chunk has the readers and writers of its asset, and vectors the readers of their entry. The service inserts rows with
 -- these lists; rows with others get them at the end of the statement, and rows whose lists change get them at once. The
 -- lock, which the foreign key takes anyway, makes a change of the lists wait, or reveals it. What does not exist, and what
@@ -54,6 +72,7 @@ declare
   missing boolean;
   differs boolean;
   place text;
+  key text;
   owner text;
 begin
   if tg_argv[0] = 'asset' then
@@ -104,10 +123,11 @@ begin
       select k.tableoid::regclass::text into place from embeddings k join added a on a.tenant_id = writer and a.entry_id = k.entry_id
        where k.tenant_id = writer limit 1;
     end if;
-    owner := case tg_argv[0] when 'asset' then 'assets' else 'entries' end;
-    raise exception 'insert or update on table "%" violates foreign key constraint "%_tenant_id_%_id_fkey"', place, tg_table_name, tg_argv[0]
+    select k.conname, k.confrelid::regclass::text into key, owner from pg_constraint k
+     where k.conrelid = tg_relid and k.contype = 'f' and k.conname ~ format('_tenant_id_%s_id_fkey(_\d+)?$', tg_argv[0]);
+    raise exception 'insert or update on table "%" violates foreign key constraint "%"', place, key
       using errcode = 'foreign_key_violation', detail = format('Key is not present in table "%s".', owner), schema = 'public',
-            table = place, constraint = format('%s_tenant_id_%s_id_fkey', tg_table_name, tg_argv[0]);
+            table = place, constraint = key;
   end if;
   return null;
 end $$;
@@ -192,8 +212,6 @@ begin
 end $$;
 revoke all on function end_links() from public;
 
--- Citus has none of these: its tables accept no readers.
-/* one server */
 create trigger inherit_added after insert on entries
   referencing new table as added for each statement execute function inherit_added('asset');
 create trigger inherit_added after insert on embeddings
@@ -219,48 +237,3 @@ create trigger note_permissions after insert or update of readers, writers on so
   when (new.readers is not null or new.writers is not null) execute function note_permissions();
 create trigger note_permissions after insert or update of readers on source_items for each row
   when (new.readers is not null) execute function note_permissions();
-
--- The policies only narrow those of tenant_isolation.sql.
-do $$
-declare
-  readable constant text := 'readers is null or audience(readers) && (select current_principals())';
-  changeable constant text := 'writers is null or audience(writers) && (select current_principals())';
-  everything constant text := '(select sees_everything())';
-  counted constant text := 'principal = any ((select current_principals())::text[]) or ''*'' = any ((select current_principals())::text[])';
-  place record;
-  verb text;
-begin
-  for place in
-    values ('entries', readable), ('assets', readable), ('embeddings', readable), ('former_entries', readable),
-           ('former_embeddings', readable),
-           ('corpus_statistics', counted), ('lexeme_statistics', counted),
-           ('searches', everything || ' or (''user:'' || subject) = any ((select current_principals())::text[])'),
-           ('erasures', everything), ('erasure_items', everything), ('sources', readable),
-           ('source_items', format('(%s) and source = any (array(select s.name from sources s))', readable))
-    union all
-    select t.name, everything || ' or may_read(tenant_id, entry_id)'
-      from unnest(array['pending_embeddings', 'entry_changes', 'access_counts', 'feedback', 'deliveries']) t (name)
-  loop
-    execute format('create policy readers on %I as restrictive to kb_reader, current_user using (%s) with check (%2$s)',
-                   place.column1, place.column2);
-  end loop;
-  -- Who may change a row, of those who see it. A row cannot be given writers without the one who writes it.
-  for place in
-    values ('entries', changeable), ('assets', changeable), ('sources', changeable),
-           ('embeddings', everything || ' or may_change(tenant_id, entry_id)'),
-           ('former_embeddings', everything || ' or may_change(tenant_id, entry_id)'),
-           ('former_entries', everything || ' or may_change(tenant_id, id)'),
-           ('source_items', format('source = any (array(select name from sources where %s))', changeable))
-  loop
-    foreach verb in array array['insert', 'update', 'delete'] loop
-      execute format('create policy writers_%1$s on %2$I as restrictive for %1$s to kb_reader, current_user %3$s', verb, place.column1,
-                     case verb when 'insert' then format('with check (%s)', place.column2)
-                               when 'delete' then format('using (%s)', place.column2)
-                               else format('using (%1$s) with check (%1$s)', place.column2) end);
-    end loop;
-  end loop;
-  -- The trail names entries, and those that are deleted too. Every writer adds to it.
-  execute format('create policy readers on audit as restrictive for select to kb_reader, current_user using (%s or (''user:'' || actor) = any ((select current_principals())::text[]))',
-                 everything);
-end $$;
-/* Citus: */

@@ -24,6 +24,7 @@ begin
   else
     perform set_config('citus.propagate_set_commands', 'local', true);
     execute format('set local app.current_tenant = %L', me);
+    execute format('set local app.current_principals = %L', coalesce(current_setting('app.current_principals', true), ''));
     with dropped as (
       delete from audit a
        where a.tenant_id = me

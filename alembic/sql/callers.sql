@@ -11,11 +11,3 @@ create table callers (
 comment on column callers.principals is 'everyone, user:SUB, and group:NAME for each group of the token';
 comment on column callers.last_at is 'Of the last call that was noted: at most one in an hour, unless the groups or roles changed';
 create index callers_by_time on callers (tenant_id, last_at);
-
-/* one server */
-do $$ begin
-  execute 'create policy readers on callers as restrictive to kb_reader, current_user
-    using ((select sees_everything()) or (''user:'' || subject) = any ((select current_principals())::text[]))
-    with check ((select sees_everything()) or (''user:'' || subject) = any ((select current_principals())::text[]))';
-end $$;
-/* Citus: */

@@ -30,8 +30,8 @@ create table assets (
   encoding text,
   encoding_guessed boolean,
   removed_controls integer,
-  readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
-  writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
+  readers text[] check (readers is null or is_principal_list(readers)),
+  writers text[] check (writers is null or is_principal_list(writers)),
   primary key (tenant_id, id)
 );
 comment on column assets.outline is
@@ -93,8 +93,8 @@ create table entries (
   word_weights sparsevec storage main
     /* one server */ /* Citus: generated always as (entry_weights(language, title, content)) stored */,
   quarantined boolean not null default false,
-  readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
-  writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
+  readers text[] check (readers is null or is_principal_list(readers)),
+  writers text[] check (writers is null or is_principal_list(writers)),
   pattern bigint generated always as (text_pattern(title, content)) stored,
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id)

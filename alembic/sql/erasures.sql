@@ -58,6 +58,7 @@ begin
   end if;
   perform set_config('citus.propagate_set_commands', 'local', true);
   execute format('set local app.current_tenant = %L', me);
+  execute format('set local app.current_principals = %L', coalesce(current_setting('app.current_principals', true), ''));
   select e.subject into name
     from erasures e where e.tenant_id = me and e.id = p_erasure and e.kind = 'subject' and e.state <> 'done';
   if name is null then

@@ -11,8 +11,8 @@ create table sources (
   agreed_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
-  readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
-  writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
+  readers text[] check (readers is null or is_principal_list(readers)),
+  writers text[] check (writers is null or is_principal_list(writers)),
   primary key (tenant_id, name)
 );
 comment on column sources.readers is 'Who may see the source, and read its assets; null: all readers of the tenant';
@@ -33,7 +33,7 @@ create table source_items (
   stored_digest text,
   settled boolean not null default false,
   problem text,
-  readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
+  readers text[] check (readers is null or is_principal_list(readers)),
   primary key (tenant_id, source, external_id),
   foreign key (tenant_id, source) references sources (tenant_id, name) on delete cascade,
   foreign key (tenant_id, asset_id) references assets (tenant_id, id) on delete cascade

@@ -40,6 +40,7 @@ FILES = (
     "access",
     "callers",
     "tenant_isolation",
+    "access_policies",
     "rights",
 )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from app.db.database import Database
 from app.db.principals import EVERYONE, SERVICE, current_principals
 from app.errors import InvalidInput
 
@@ -28,10 +27,3 @@ def _describe_refusal(field: str, own: Sequence[str]) -> str:
         return "must be null where the work names no principal with acting_as"
     more = f" and {len(own) - MOST_SHOWN} more" if len(own) > MOST_SHOWN else ""
     return f"{_OUTSIDE[field]}; you are {', '.join(own[:MOST_SHOWN])}{more}"
-
-
-def require_one_server(database: Database, **lists: object) -> None:
-    """Raise InvalidInput for lists of principals in a cluster of Citus, whose tables have no policies on them."""
-    for field, given in lists.items():
-        if database.nodes is not None and isinstance(given, list | tuple):
-            raise InvalidInput.of(field, "must be null: a cluster of Citus has no permissions inside a tenant")

@@ -52,6 +52,22 @@ MUTATIONS = {
         "create policy keyword_search on {assets} for select to kb_keyword using (true)",
         "policy keyword_search on {assets} shows",
     ),
+    "a policy of readers of a shard is dropped": (
+        "drop policy readers on {entries}",
+        "policy readers on {entries} is missing or allows more",
+    ),
+    "a wide policy of readers of a shard": (
+        "alter policy readers on {embeddings} using (true)",
+        "policy readers on {embeddings} is missing or allows more",
+    ),
+    "a policy of writers that asks another group": (
+        "alter policy writers_update on {embeddings} using (public.may_change_{other_group}(tenant_id, entry_id))",
+        "policy writers_update on {embeddings} is missing or allows more",
+    ),
+    "a wide policy of readers of the node's own table": (
+        "alter policy readers on sources using (true)",
+        "policy readers on sources is missing or allows more",
+    ),
     "a shard for every role": ("grant select on {entries} to public", "public may SELECT on {entries}"),
     "truncate of a shard": ("grant truncate on {entries} to kb_app", "kb_app may TRUNCATE on {entries}"),
     "the keyword role reads another table": (
@@ -124,6 +140,15 @@ MUTATIONS = {
         "create or replace trigger count_inserted_{entries_id} after insert on {entries}"
         " referencing new table as added for each statement execute function public.count_tags()",
         "on the shard {entries}: trigger count_inserted of public.entries differs",
+    ),
+    "a trigger of a shard runs the function of another group": (
+        "create or replace trigger count_inserted_{entries_id} after insert on {entries}"
+        " referencing new table as added for each statement execute function public.count_entries_{other_group}()",
+        "trigger count_inserted_{entries_id} on {entries} does not run the function of its group",
+    ),
+    "a copy of a trigger's function without its condition": (
+        CHANGED.format("public.inherit_added_{group}()", "'is distinct from', '='"),
+        "function public.inherit_added_{group}() differs from the function",
     ),
     "another trigger of a shard": (
         "create trigger extra after insert on {entries} for each row execute function public.clear_links()",

@@ -43,6 +43,7 @@ async def names(worker: Connection) -> dict[str, str]:
     return {
         **shards,
         "group": str(first),
+        "other_group": str(second),
         "entries_id": shards["entries"].removeprefix("entries_"),
         "other_entries": await worker.fetchval("select shard from shards.names($1) where name = 'entries'", second),
     }
@@ -72,6 +73,25 @@ async def test_a_fault_of_a_worker_is_found(
     finally:
         await undo.rollback()
     assert [text for text in found if fault in text], found
+
+
+async def test_each_policy_of_readers_and_writers_is_compared_on_the_shards(
+    worker: Connection, names: dict[str, str]
+) -> None:
+    policies = await worker.fetch(
+        "select p.polname as name, s.shard as place from shards.names($1) s"
+        "  join pg_policy p on p.polrelid = to_regclass('public.' || s.shard) and not p.polpermissive",
+        int(names["group"]),
+    )
+    assert len(policies) > 40
+    undo = worker.transaction()
+    await undo.start()
+    for policy in policies:
+        await worker.execute(f"drop policy {policy['name']} on {policy['place']}")
+    found = await faults_of(worker)
+    await undo.rollback()
+    lacking = "is missing or allows more than it should"
+    assert {f"policy {each['name']} on {each['place']} {lacking}" for each in policies} <= {*found}
 
 
 @pytest.mark.parametrize("condition", [BARE, WRAPPED])

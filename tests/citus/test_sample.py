@@ -1,19 +1,52 @@
-"""A short sample of the tests on a cluster, for each run of the tests: isolation, and the main flow."""
+"""A short sample of the tests on a cluster, for each run: isolation, the main flow, and writes over HTTP."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
+import asyncpg
+import httpx
+import pytest
+from asgi_lifespan import LifespanManager
+
+from app.auth.principal import Role
+from app.auth.tokens import TokenVerifier
 from app.composition.database import SERVICE, check_database, prepare
-from app.composition.services import build_services
+from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
+from app.db.principals import EVERYONE, Rights, acting_as
 from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
+from app.db.schema.owner import register_model
+from app.db.session import TenantSession
+from app.db.statements import parse_statement
+from app.knowledge.worker import KINDS
+from app.main import create_app
+from app.settings import IngestionSettings, Settings
 from tests.fixtures.database.citus import CitusDatabase
-from tests.fixtures.database.cluster import MODEL, connected
+from tests.fixtures.database.cluster import MODEL, connected, execute, fetchval
+from tests.fixtures.http.callers import SECRET, Caller, make_token, open_client
 from tests.fixtures.providers.failing import FailingProvider
+from tests.knowledge.reembedding.moving import WIDER
+
+COUNT = parse_statement("count", "select count(*) from entries")
+PLANNED = (
+    "select query_execution_single_shard + query_execution_multi_shard from citus_stat_counters"
+    " where name = current_database()"
+)
+BELL = {"content": "The bell of the quay rings.", "tags": ["quay", "sound"], "external_id": "bell"}
+TILL = {"content": "The till of the quay is counted.", "readers": ["group:crew", "user:carl"], "writers": ["user:carl"]}
+READERS = {"readers": ["group:crew"]}
+RULES = ("rules.md", b"# Quay\n\nNobody swims at the quay.", "text/markdown")
+DIGEST = "sha256:852d399b73ceab93adcc57c5cf1ea61eb67c34f6881fae1fbf1d728932c3d28b"
+ITEM = {"external_id": "a.md", "digest": DIGEST, "size": 19}
 
 TENANTS = 4
 HARBOUR = b"# Harbour\n\nThe harbour closes at dusk."
@@ -90,3 +123,141 @@ async def test_tenants_of_all_nodes_are_served(citus_database: CitusDatabase) ->
     await database.close()
     async with connected(citus_database.coordinator.superuser_dsn) as superuser:
         assert await superuser.fetchval("select count(*) from entries") == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quay:
+    """The service over HTTP, a tenant of the cluster, and its callers."""
+
+    services: Services
+    cluster: CitusDatabase
+    http: httpx.AsyncClient
+    tenant: UUID
+
+    def caller(self, role: Role, subject: str, *groups: str) -> Caller:
+        return Caller(self.http, self.tenant, make_token(self.tenant, role, subject=subject, groups=groups))
+
+    async def send(self, who: Caller, ask: str, status: int | None = None, **options: Any) -> Any:
+        """The answer to a request, which succeeds or has this status."""
+        answer = await who.request(*ask.split(" "), **options)
+        assert answer.status_code == status or (status is None and answer.is_success), f"{ask}: {answer.text}"
+        return answer.json() if answer.content else None
+
+    async def work(self) -> None:
+        """Do all work that is queued, also for later."""
+        while True:
+            await execute(
+                self.cluster.coordinator.superuser_dsn, "update jobs set run_at = now() where state = 'queued'"
+            )
+            if not await self.services.worker.run_once(KINDS):
+                return
+
+
+@pytest.fixture
+async def quay(citus_database: CitusDatabase) -> AsyncIterator[Quay]:
+    await register_model(citus_database.coordinator.admin_dsn, WIDER)
+    database = Database(citus_database.coordinator.service_dsn, pool_size=4)
+    services = await build_services(database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER))
+    app = create_app(Settings(ingestion=IngestionSettings(worker=False)), services, TokenVerifier(secret=SECRET))
+    async with LifespanManager(app), open_client(app) as http:
+        tenant = await services.tenants.create(NewTenant("quay"), actor="test")
+        yield Quay(services, citus_database, http, tenant.id)
+        await services.tenants.delete(tenant.id, actor="test")
+    await services.close()
+    await database.close()
+
+
+async def planned_on_workers(cluster: CitusDatabase) -> list[int]:
+    return [await fetchval(node.superuser_dsn, PLANNED) for node in cluster.workers]
+
+
+async def test_each_role_writes_over_http_and_no_statement_leaves_its_node(quay: Quay) -> None:
+    before = await planned_on_workers(quay.cluster)
+    send, work = quay.send, quay.work
+    admin = quay.caller(Role.TENANT_ADMIN, "ada")
+    creator = quay.caller(Role.CREATOR, "carl", "crew")
+    colleague = quay.caller(Role.CREATOR, "cora", "crew")
+    reader = quay.caller(Role.READER, "rita")
+
+    await send(admin, "PATCH /admin/settings", json={"keep_versions_days": 30, "keep_query_text": True})
+    bell = (await send(creator, "POST /knowledge/entries", json=BELL))["id"]
+    till = (await send(creator, "POST /knowledge/entries", json=TILL))["id"]
+    bulk = [
+        {"content": "A rope is on the quay.", "parent_id": bell},
+        {"content": "A rope lies on the quay.", **READERS},
+    ]
+    ropes = (await send(creator, "POST /knowledge/entries/bulk", json={"entries": bulk}))["results"]
+    assert [each["status"] for each in ropes] == ["created", "created"]
+    # A link must not tell of an entry that its readers may not read.
+    linking = {"content": "See the till.", "parent_id": till}
+    assert (await creator.post("/knowledge/entries", linking)).status_code == 422
+    rules = await creator.upload(*RULES, readers=["group:crew"])
+    await send(creator, "PUT /knowledge/sources/mines", json={"items": [ITEM], "run": 0})
+    mine = await creator.upload(
+        "a.md", b"The a mine is open.", "text/markdown", source="mines", external_id="a.md", run="1"
+    )
+    assert all(each.is_success for each in (rules, mine)), rules.text + mine.text
+    await work()
+
+    for query, of_crew, of_all in (("till", 1, 0), ("swims", 1, 0), ("rope", 2, 1), ("bell", 1, 1), ("mine", 1, 1)):
+        for who, wanted in ((colleague, of_crew), (reader, of_all)):
+            for mode in ("hybrid", "keyword"):
+                found = await who.search(query, mode=mode, similarity_threshold=0.99)
+                own = [hit for hit in found["results"] if query in hit["content"]]
+                assert (len(own), found["metadata"]["degraded"]) == (wanted, []), (query, mode)
+    await send(colleague, f"PATCH /knowledge/entries/{till}", 403, json={"title": "The till"})
+    await send(reader, f"GET /knowledge/entries/{till}", 404)
+    await send(reader, "POST /knowledge/entries", 403, json=BELL)
+    # Readers that change hold for chunks, vectors and former versions at once.
+    rules_id = rules.json()["id"]
+    await send(creator, f"PATCH /knowledge/assets/{rules_id}", json={"readers": None})
+    assert len(await reader.find("swims")) == 1
+    await send(creator, f"PATCH /knowledge/entries/{bell}", json={"content": "The bell of the quay is silent."})
+    await send(creator, f"PATCH /knowledge/entries/{bell}", json=READERS)
+    await send(reader, f"GET /knowledge/entries/{bell}/versions", 404)
+    versions = await send(colleague, f"GET /knowledge/entries/{bell}/versions")
+    assert len(versions["items"]) >= 2
+    rope = await send(reader, f"GET /knowledge/entries/{ropes[0]['id']}")
+    assert rope["parent_id"] is None
+
+    saved = {"name": "Ropes", "request": {"query": "rope"}}
+    saved_id = (await send(reader, "POST /knowledge/saved-searches", json=saved))["id"]
+    ran = await send(reader, f"POST /knowledge/saved-searches/{saved_id}/run")
+    note = {"search_id": ran["metadata"]["search_id"], "entry_id": ropes[0]["id"], "relevant": True}
+    await quay.services.journal.flush()
+    await send(reader, "POST /knowledge/feedback", json=note)
+    hook = {"url": "https://example.com/hook"}
+    await send(reader, f"POST /knowledge/saved-searches/{saved_id}/subscription", json=hook)
+    await send(reader, f"DELETE /knowledge/saved-searches/{saved_id}/subscription")
+
+    every: dict[str, Any] = {"headers": {"X-KB-Access": "all"}}
+    await send(admin, "POST /admin/keys", json={"name": "import", "role": "creator"}, **every)
+    await send(admin, "PATCH /knowledge/access", json={"where": {"tags": ["sound"]}, "readers": {"set": None}}, **every)
+    erasure = await send(admin, "POST /admin/erasures", json={"entry_id": till}, **every)
+    await send(admin, "POST /admin/reembed", json={"dimensions": WIDER.dimensions, "switch_at_overlap": None}, **every)
+    await work()
+    await send(admin, "POST /admin/reembed/switch", **every)
+    assert (await send(admin, f"GET /admin/erasures/{erasure['id']}", **every))["state"] == "done"
+    assert (await send(admin, "GET /admin/stats", **every))["entries"] >= 4
+    await send(admin, "GET /admin/usage", **every)
+    await send(creator, f"DELETE /knowledge/entries/{bell}")
+    await send(creator, "DELETE /knowledge/sources/mines")
+    await quay.services.worker.sweep.run()
+    assert await planned_on_workers(quay.cluster) == before
+
+
+async def test_a_statement_that_citus_plans_is_seen_and_as_a_caller_not_reported_as_an_outage(quay: Quay) -> None:
+    """Citus connects to the other nodes as the role of the caller, which may not log in."""
+    before = await planned_on_workers(quay.cluster)
+    opened = quay.services.database.tenant_session
+    with acting_as((EVERYONE,), Rights.ALL):
+        await count_through_citus(opened(quay.tenant))
+    assert await planned_on_workers(quay.cluster) != before
+    with acting_as((EVERYONE,), Rights.WRITE), pytest.raises(asyncpg.PostgresConnectionError, match="permitted to log"):
+        await count_through_citus(opened(quay.tenant))
+
+
+async def count_through_citus(opened: AbstractAsyncContextManager[TenantSession]) -> None:
+    async with opened as session:
+        session._write = None
+        await session.fetch_value(COUNT)

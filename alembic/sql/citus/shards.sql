@@ -13,6 +13,7 @@ create table if not exists shards.templates (
 );
 comment on table shards.templates is
   'The functions that every group has copies of; @{name} stands for a table or a function of the group';
+grant select (name) on shards.templates to kb_app;
 
 create table if not exists shards.adopted (
   shard bigint primary key,
@@ -36,6 +37,65 @@ as $$
 $$;
 revoke all on function shards.names(bigint) from public;
 grant execute on function shards.names(bigint) to kb_app, kb_queue;
+
+-- A text with other names. Postgres' own replace() has one.
+create or replace function shards.rename(p_text text, p_names text[], p_others text[]) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp
+as $$
+begin
+  for n in 1 .. cardinality(p_names) loop
+    p_text := replace(p_text, p_names[n], p_others[n]);
+  end loop;
+  return p_text;
+end $$;
+revoke all on function shards.rename(text, text[], text[]) from public;
+grant execute on function shards.rename(text, text[], text[]) to kb_app;
+
+-- What differs in the shards of a group, each with the statement that corrects it: the restrictive policies are those of
+-- the tables, whose condition for the tenant another policy has, and triggers run the group's copies of functions. Citus would plan the statements of others, connect to
+-- nodes as the role of a caller, which may not log in, and refuse some.
+create or replace function shards.differences(p_shard bigint) returns table (fault text, statement text)
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  with places as (
+    select n.shard, to_regclass('public.' || n.name) as base, to_regclass('public.' || n.shard) as shard_oid
+      from shards.names(p_shard) n
+  ), names as materialized (
+    -- As the catalog writes a call. Policies name no other table.
+    select array_agg(t.name || '(') as plain, array_agg(t.name || '_' || p_shard || '(') as others from shards.templates t
+  )
+  select format('policy %I on %I is missing or allows more than it should', p.polname, l.shard),
+         case when f.oid is null then '' else format('drop policy %I on public.%I; ', p.polname, l.shard) end
+           || format('create policy %I on public.%I as restrictive for %s to %s', p.polname, l.shard,
+                     case p.polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all' end,
+                     (select string_agg(r.role::regrole::text, ', ') from unnest(p.polroles) r (role)))
+           || coalesce(' using (' || x.condition || ')', '') || coalesce(' with check (' || x.checked || ')', '')
+    from places l
+    join pg_policy p on p.polrelid = l.base and not p.polpermissive
+    left join pg_policy f on f.polrelid = l.shard_oid and f.polname = p.polname
+   cross join names m
+   cross join lateral (select '^\(\(tenant_id = public\.current_tenant\(\)\) AND (.*)\)$' as of_tenant) o
+   cross join lateral (
+     select shards.rename(regexp_replace(pg_get_expr(p.polqual, p.polrelid), o.of_tenant, '\1'), m.plain, m.others) as condition,
+            shards.rename(regexp_replace(pg_get_expr(p.polwithcheck, p.polrelid), o.of_tenant, '\1'), m.plain, m.others) as checked) x
+   where l.shard_oid is not null
+     and (f.polpermissive, f.polcmd, f.polroles, pg_get_expr(f.polqual, f.polrelid), pg_get_expr(f.polwithcheck, f.polrelid))
+         is distinct from (false, p.polcmd, p.polroles, x.condition, x.checked)
+  union all
+  select format('trigger %I on %I does not run the function of its group', t.tgname, l.shard),
+         replace(replace(pg_get_triggerdef(t.oid), 'CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER'),
+                 format('EXECUTE FUNCTION %s.%s(', n.nspname, p.proname), format('EXECUTE FUNCTION %s(', x.wanted))
+    from places l
+    join pg_trigger t on t.tgrelid = l.shard_oid and not t.tgisinternal
+    join pg_proc p on p.oid = t.tgfoid
+    join pg_namespace n on n.oid = p.pronamespace
+   cross join lateral (select n.nspname || '.' || regexp_replace(p.proname, '_\d{5,}$', '') as plain) y
+   cross join lateral (select y.plain || case when exists (select from shards.templates m where m.name = y.plain)
+                                              then '_' || p_shard else '' end as wanted) x
+   where n.nspname || '.' || p.proname <> x.wanted
+$$;
+revoke all on function shards.differences(bigint) from public;
+grant execute on function shards.differences(bigint) to kb_app;
 
 -- Begins a transaction in a group. The lock is the one that Citus itself takes for a write: the end of a move waits for
 -- this transaction, and a transaction that begins in the last moment of a move waits for its end, and then finds the
@@ -66,10 +126,10 @@ end $$;
 revoke all on function shards.enter(bigint) from public;
 grant execute on function shards.enter(bigint) to kb_app, kb_queue;
 
--- Completes a group on this node: its copies of functions, and its policies, in which Citus does not accept the sub-select
--- that Postgres evaluates once instead of once for each row. From then on, they apply to the owner of the tables too: Citus
--- wrote the rows of the group as the owner when it came. Copies that exist are as the templates are: who changes these
--- drops the copies.
+-- Completes a group on this node: its copies of functions, its triggers, which run them, and its policies. In those of a
+-- tenant, Citus does not accept the sub-select that Postgres evaluates once instead of once for each row. From then on, they
+-- apply to the owner of the tables too: Citus wrote the rows of the group as the owner when it came. Copies that exist are
+-- as the templates are: who changes these drops the copies, except those that triggers need, which are replaced.
 create or replace function shards.adopt(p_shard bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set check_function_bodies = off
 set citus.enable_ddl_propagation = off
@@ -77,6 +137,7 @@ as $$
 declare
   template record;
   table_of record;
+  difference record;
   definition text;
   made regprocedure;
 begin
@@ -99,7 +160,8 @@ begin
     return;
   end if;
   for template in select t.name, t.owner, t.definition from shards.templates t order by t.place loop
-    continue when to_regproc(template.name || '_' || p_shard) is not null;
+    continue when exists (select from pg_proc p where p.oid = to_regproc(template.name || '_' || p_shard)
+                                                  and p.prorettype <> 'trigger'::regtype);
     definition := template.definition;
     for table_of in select n.name, n.shard from shards.names(p_shard) n loop
       definition := replace(definition, '@{' || table_of.name || '}', table_of.shard);
@@ -122,6 +184,9 @@ begin
     end if;
     execute format('alter policy %I on %s using (%3$I = (select public.current_tenant())) with check (%3$I = (select public.current_tenant()))',
                    table_of.polname, table_of.place, case table_of.name when 'tenants' then 'id' else 'tenant_id' end);
+  end loop;
+  for difference in select d.statement from shards.differences(p_shard) d loop
+    execute difference.statement;
   end loop;
   insert into shards.adopted as a (shard, place) values (p_shard, to_regclass('public.tenants_' || p_shard))
   on conflict (shard) do update set place = excluded.place;

@@ -1,11 +1,12 @@
 """Distribute the tables of a Citus cluster by tenant, and prepare each node's roles and functions."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import Any
 
 from app.db.cluster.metadata import read_metadata
-from app.db.cluster.sessions import SHARD_FUNCTIONS, mark
+from app.db.cluster.sessions import TAKES_ROW, mark
 from app.db.rows import Connection
 from app.db.schema.definitions import find_changed_functions, find_false_copies, read_record, short_name
 from app.db.schema.scripts import function_files, function_script, list_files, list_node_files, read_file
@@ -18,19 +19,36 @@ Template = tuple[int, str, str | None, str]
 
 def shard_templates(tables: Iterable[str]) -> Sequence[Template]:
     """The templates; `tables` are those with shards, and the reference tables."""
+    files = function_files(distributed=True)
+    scripts = {name: function_script(file, name, distributed=True) for name, file in files.items()}
+    copied = find_copied(scripts, tables)
     return [
-        (place, name if "." in name else f"public.{name}", *_template(name, tables))
-        for place, name in enumerate(SHARD_FUNCTIONS)
+        (place, name if "." in name else f"public.{name}", *_template(name, scripts[name], tables, copied))
+        for place, name in enumerate(copied)
     ]
 
 
-def _template(name: str, tables: Iterable[str]) -> tuple[str | None, str]:
-    script = function_script(function_files()[name], name)
+def find_copied(scripts: Mapping[str, str], tables: Iterable[str]) -> Sequence[str]:
+    """The functions that every group has copies of, each after those that it calls.
+
+    They read or write a table with shards, or call such a function. Others can be shared by all groups.
+    """
+    calls = {name: scripts.keys() & {*_CALL.findall(script)} - {name} for name, script in scripts.items()}
+    copied = {name for name, script in scripts.items() if mark(script, tables, (), casts=False) != script}
+    while more := {name for name in scripts.keys() - copied if calls[name] & copied}:
+        copied |= more
+    return [name for name in TopologicalSorter(calls).static_order() if name in copied]
+
+
+_CALL = re.compile(r"(?<![\w.])(?:public\.)?([\w.]+)\(")
+
+
+def _template(name: str, script: str, tables: Iterable[str], copied: Iterable[str]) -> tuple[str | None, str]:
     role = re.search(r"set local role (\w+);\n", script)
     if role is not None:
         script = script[role.end() :].partition("\nreset role;")[0]
-    # The argument of entry_matches is a row of the table already.
-    return role and role[1], mark(script, tables, casts=name != "entry_matches")
+    # A function of TAKES_ROW has a row of the table already.
+    return role and role[1], mark(script, tables, copied, casts=name not in TAKES_ROW)
 
 
 async def load_templates(connection: Any) -> None:
@@ -38,34 +56,29 @@ async def load_templates(connection: Any) -> None:
 
     Does nothing if the node has them already.
     """
-    tables = [row["name"] for row in await connection.fetch(_TABLES)]
+    tables = [row["name"] for row in await connection.fetch(SQL["list_tables_of_groups"].sql)]
     wanted = shard_templates(tables)
     async with connection.transaction():
         await connection.execute("lock table shards.templates in share row exclusive mode")
         rows = await connection.fetch("select place, name, owner, definition from shards.templates order by place")
-        if [tuple(row) for row in rows] != wanted:
-            for name, owner in await connection.fetch(_COPIES, [name for _, name, _, _ in wanted]):
-                await connection.execute(
-                    f"{f'set local role {owner};' if owner else ''} drop function {name}; reset role"
-                )
+        names = [name for _, name, _, _ in wanted]
+        changed = [tuple(row) for row in rows] != wanted
+        if changed:
+            await _drop_copies(connection, {name for _, name, _, _ in rows} | {*names}, needed=True)
             await connection.execute("delete from shards.templates; delete from shards.adopted")
             await connection.executemany(
                 "insert into shards.templates (place, name, owner, definition) values ($1, $2, $3, $4)", wanted
             )
         await connection.execute("select shards.adopt(g) from shards.local_groups() g")
+        if changed:
+            await _drop_copies(connection, {name for _, name, _, _ in rows} - {*names}, needed=False)
 
 
-_TABLES = """
-    select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
-     where p.partmethod = 'h' or p.partmethod = 'n' and p.repmodel = 't' order by 1"""
-
-# The copies of all groups, including groups that have left; the newest first, since some call older ones.
-_COPIES = r"""
-    select p.oid::regprocedure::text as name,
-           nullif(p.proowner::regrole::text, current_user) as owner
-      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-     where n.nspname || '.' || regexp_replace(p.proname, '_\d+$', '') = any ($1::text[]) and p.proname ~ '_\d{5,}$'
-     order by p.oid desc"""
+async def _drop_copies(connection: Any, names: Iterable[str], *, needed: bool) -> None:
+    """Drop the copies of all groups, including groups that have left; those that triggers run only if not `needed`."""
+    for name, owner, is_run in await connection.fetch(SQL["list_copies"].sql, list(names)):
+        if not (needed and is_run):
+            await _execute_as(connection, owner, f"drop function if exists {name} cascade")
 
 
 SQL = load_statements(__name__)
@@ -101,6 +114,7 @@ async def load_functions(connection: Connection) -> None:
             file = function_files(distributed=True)[function]
             await connection.execute(function_script(file, function, distributed=True))
         await load_node_files(connection)
+        await connection.execute(read_file("access_policies"))
         await connection.execute("set local citus.override_table_visibility = off")
         await connection.execute(SQL["forget_incomplete_groups"].sql)
         await _drop_false_copies(connection)
@@ -122,8 +136,10 @@ async def _drop_false_copies(connection: Connection) -> None:
     """Drop the copies that differ from their functions; the node then makes those again that its groups lack."""
     for name, group in (await find_false_copies(connection, await read_metadata(connection))).items():
         owner = await connection.fetchval(SQL["owner_of"].sql, name.removeprefix("function "))
-        # Other functions of the group may call it.
-        if owner is not None:
+        # Other functions of the group may call it, and policies. The copy that a trigger runs is replaced.
+        if owner is not None and not await connection.fetchval(
+            SQL["is_of_triggers"].sql, name.removeprefix("function ")
+        ):
             await _execute_as(connection, owner, f"drop {name} cascade")
         await connection.execute("delete from shards.adopted where shard = $1", group)
 

@@ -1,5 +1,20 @@
 -- What a node of a cluster lacks, or has too much of; run as the owner of the tables. "Ours" are the schemas of alembic/sql.
 
+-- name: list_tables_of_groups
+-- The tables with shards, and the reference tables.
+select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
+ where p.partmethod = 'h' or p.partmethod = 'n' and p.repmodel = 't' order by 1;
+
+-- name: list_copies
+-- The copies of these functions, the newest first, and whether triggers run them.
+select p.oid::regprocedure::text as name, p.proowner::regrole::text as owner, p.prorettype = 'trigger'::regtype as is_run
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+ where n.nspname || '.' || regexp_replace(p.proname, '_\d+$', '') = any (:names::text[]) and p.proname ~ '_\d{5,}$'
+ order by p.oid desc;
+
+-- name: is_of_triggers
+select p.prorettype = 'trigger'::regtype from pg_proc p where p.oid = to_regprocedure(:name);
+
 -- name: list_open_functions
 -- Functions of ours that every role may execute: those that Citus creates on a worker have the rights of new functions.
 select p.oid::regprocedure::text as name, p.proowner::regrole::text as owner
@@ -27,7 +42,8 @@ select p.proowner::regrole::text from pg_proc p where p.oid = to_regprocedure(:n
 delete from shards.adopted a
  where exists (select from shards.names(a.shard) n
                  join pg_class c on c.oid = to_regclass('public.' || n.shard) and not c.relforcerowsecurity
-                 join pg_policy p on p.polrelid = c.oid and p.polname = 'tenant_isolation');
+                 join pg_policy p on p.polrelid = c.oid and p.polname = 'tenant_isolation')
+    or exists (select from shards.differences(a.shard));
 
 -- name: list_undistributed
 -- The tables of tenants that are still local, `tenants` first: all others are colocated with it.

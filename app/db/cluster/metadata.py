@@ -55,6 +55,7 @@ class Metadata:
         shards: the shards on this server.
         distributed: the oids of the tables that shards are parts of, and that have no rows themselves.
         groups: for each shard of `tenants`, the names of the tables' shards that hold the same tenants.
+        functions: the functions that each group has copies of.
     """
 
     is_distributed: bool = False
@@ -62,6 +63,7 @@ class Metadata:
     shards: Sequence[Shard] = ()
     distributed: Sequence[int] = ()
     groups: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    functions: Sequence[str] = ()
 
 
 ONE_SERVER = Metadata()
@@ -79,6 +81,7 @@ async def read_metadata(connection: Connection) -> Metadata:
         shards=[Shard(**row) for row in shards],
         distributed=[row["oid"] for row in await connection.fetch(SQL["list_distributed"].sql)],
         groups={row["number"]: dict(zip(row["tables"], row["shards"], strict=True)) for row in groups},
+        functions=[row["name"] for row in await connection.fetch(SQL["list_copied"].sql)],
     )
 
 
@@ -93,6 +96,11 @@ async def adopt_groups(connection: Connection) -> None:
         except asyncpg.PostgresError as error:
             if error.sqlstate != MOVED:
                 raise
+
+
+async def list_differences(connection: Connection) -> list[str]:
+    """The policies and triggers of the shards on this node that are not those of their tables, one fault each."""
+    return [row["fault"] for row in await connection.fetch(SQL["list_differences"].sql)]
 
 
 async def has_citus(connection: Connection) -> bool:

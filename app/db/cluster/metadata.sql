@@ -26,6 +26,13 @@ select c.relname as name, c.oid, b.relname as table, b.oid as base,
 -- name: list_distributed
 select logicalrelid::oid as oid from pg_dist_partition where partmethod = 'h';
 
+-- name: list_copied
+select regexp_replace(name, '^public\.', '') as name from shards.templates;
+
+-- name: list_differences
+-- What the shards on this node should have otherwise.
+select d.fault from shards.local_groups() g cross join shards.differences(g) d;
+
 -- name: list_local_groups
 select shards.local_groups() as number;
 

@@ -26,38 +26,15 @@ from app.db.session import TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
 
-SHARD_FUNCTIONS = (
-    "was_current",
-    "repeats_another",
-    "entry_matches",
-    "pending_entries",
-    "keyword.filtered_ids",
-    "keyword.newest_ids",
-    "keyword.matching_entries",
-    "keyword.former_ids",
-    "keyword.former_words",
-    "keyword.search",
-    "keyword.matched_queries",
-    "keyword.tag_overlaps",
-    "keyword.derived_entries",
-    "entries_at",
-    "embeddings_at",
-    "pending_versions",
-    "stored_entries",
-    "queue.claim_job",
-    "queue.next_due",
-    "queue.count_jobs",
-    "tenancy.create_vector_index",
-    "tenancy.drop_vector_index",
-)
-"""The functions that read tables with shards, each after the functions that it calls. Every group of shards has copies
-of them, whose names end with the number of the group."""
-
-_TAKES_ENTRY = ("entry_passes", "entry_matches", "entry_fulfils")
-"""Functions with an argument of the row type of `entries`, which a row of a shard does not have; `former_entry` has one
-of `former_entries`."""
-
-_OF_NODES = {name: name.replace("queue.", "shards.") for name in SHARD_FUNCTIONS if name.startswith("queue.")}
+TAKES_ROW: Mapping[str, str] = {
+    "entry_avoids": "entries",
+    "entry_fields": "entries",
+    "entry_fulfils": "entries",
+    "entry_matches": "entries",
+    "entry_passes": "entries",
+    "former_entry": "former_entries",
+}
+"""Functions whose first argument has the row type of a table, which a row of a shard does not have."""
 
 _AFTER_TABLE = (
     *("as", "where", "set", "on", "order", "select", "values", "limit", "group", "using", "left", "join", "cross"),
@@ -68,8 +45,8 @@ _AFTER_TABLE = (
 _MARK = re.compile(r"@\{([\w.]+)\}")
 
 
-def mark(text: str, tables: Iterable[str], *, casts: bool = True) -> str:
-    """Mark the tables and functions of an SQL text; with `casts`, rows are given as rows of the table `entries`.
+def mark(text: str, tables: Iterable[str], functions: Iterable[str], *, casts: bool = True) -> str:
+    """Mark the tables and functions of an SQL text; with `casts`, functions of TAKES_ROW get rows of their tables.
 
     A table without an alias keeps its name as one, so that its columns can be qualified.
     """
@@ -89,11 +66,16 @@ def mark(text: str, tables: Iterable[str], *, casts: bool = True) -> str:
     text = found.sub(name, text)
     text = re.sub(rf"'(?:public\.)?({table})'::regclass", r"'public.@{\1}'::regclass", text)
     if casts:
-        text = re.sub(rf"\b({'|'.join(_TAKES_ENTRY)})\((\w+), ", r"\1(row(\2.*)::public.entries, ", text)
-        text = re.sub(r"\bformer_entry\((\w+)\)", r"former_entry(row(\1.*)::public.former_entries)", text)
-    functions = "|".join(re.escape(function) for function in SHARD_FUNCTIONS)
+        text = re.sub(
+            rf"\b({'|'.join(TAKES_ROW)})\((\w+)(?=\)|, )",
+            lambda match: f"{match[1]}(row({match[2]}.*)::public.{TAKES_ROW[match[1]]}",
+            text,
+        )
+    names = "|".join(re.escape(function) for function in functions)
+    if not names:
+        return text
     return re.sub(
-        rf"(?<![\w.])(?:public\.)?({functions})\(",
+        rf"(?<![\w.])(?:public\.)?({names})\(",
         lambda match: f"{'' if '.' in match[1] else 'public.'}@{{{match[1]}}}(",
         text,
     )
@@ -105,16 +87,14 @@ def fill(marked: str, names: Mapping[str, str]) -> str:
 
 
 def write_for_node(sql: str) -> str:
-    """The text of a statement that concerns all tenants of a node."""
-    for plain, of_node in _OF_NODES.items():
-        sql = sql.replace(f"{plain}(", f"{of_node}(")
-    return sql
+    """The text of a statement that concerns all tenants of a node: the queue is that of its groups."""
+    return re.sub(r"\bqueue\.(\w+)\(", r"shards.\1(", sql)
 
 
 @lru_cache(maxsize=4096)
-def mark_statement(sql: str, tables: frozenset[str]) -> str:
+def mark_statement(sql: str, tables: frozenset[str], functions: frozenset[str]) -> str:
     """As `mark`, remembered."""
-    return mark(sql, tables)
+    return mark(sql, tables, functions)
 
 
 SQL = load_statements(__name__)
@@ -128,13 +108,14 @@ class Place:
     node: Server
     names: Mapping[str, str]
     tables: frozenset[str]
+    functions: frozenset[str]
     _written: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, group: int, node: Server, shards: Mapping[str, str]) -> Place:
-        """The place of a group, with the name of its shard of each table."""
-        functions = {name: f"{name}_{group}" for name in SHARD_FUNCTIONS}
-        return cls(group, node, {**shards, **functions}, frozenset(shards))
+    def of(cls, group: int, node: Server, shards: Mapping[str, str], functions: Iterable[str]) -> Place:
+        """The place of a group, with the names of its shards and of its copies of functions."""
+        copies = {name: f"{name}_{group}" for name in functions}
+        return cls(group, node, {**shards, **copies}, frozenset(shards), frozenset(copies))
 
     @property
     def entrance(self) -> str:
@@ -150,7 +131,7 @@ class Place:
         if written is None:
             if len(self._written) >= MOST_STATEMENTS:
                 self._written.clear()
-            written = self._written[sql] = fill(mark_statement(sql, self.tables), self.names)
+            written = self._written[sql] = fill(mark_statement(sql, self.tables, self.functions), self.names)
         return written
 
 
@@ -167,6 +148,7 @@ class FoundPlace:
     port: int
     tables: list[str]
     shards: list[str]
+    functions: list[str]
 
 
 async def find_place(node: Server, tenant_id: UUID) -> FoundPlace | None:
@@ -278,7 +260,9 @@ class Nodes:
             place = self._places.get(key)
             if place is None:
                 shards = dict(zip(found.tables, found.shards, strict=True))
-                place = self._places[key] = Place.of(found.group, self._node(found.host, found.port), shards)
+                place = self._places[key] = Place.of(
+                    found.group, self._node(found.host, found.port), shards, found.functions
+                )
             if len(self._of_tenants) >= MOST_TENANTS:
                 self._of_tenants.pop(next(iter(self._of_tenants)))
             self._of_tenants[tenant_id] = place

@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from app.db.cluster.metadata import ONE_SERVER, Metadata, Shard
-from app.db.cluster.sessions import SHARD_FUNCTIONS, fill, mark
+from app.db.cluster.sessions import TAKES_ROW, fill, mark
 from app.db.rows import Connection
 from app.db.schema.scripts import SCRIPTS, function_files
 from app.db.statements import load_statements
@@ -128,7 +128,7 @@ async def find_changed_definitions(connection: Connection, cluster: Metadata = O
     found = by_place[None]
     if not cluster.is_distributed:
         return list(_compare(record, found))
-    plain = {name: each for name, each in found.items() if _split_copy(name) is None}
+    plain = {name: each for name, each in found.items() if _split_copy(name, cluster) is None}
     # The triggers of a table with shards are theirs. Only the coordinator's table has them too, for new shards.
     here = {
         name: digest
@@ -139,7 +139,7 @@ async def find_changed_definitions(connection: Connection, cluster: Metadata = O
         *_compare(here, plain),
         *(
             Fault("definitions", f"{name} differs from the function that it copies", "run: knowledge migrate")
-            for name, _ in _false_copies(found, cluster.groups)
+            for name, _ in _false_copies(found, cluster)
         ),
         *(
             fault
@@ -180,39 +180,36 @@ def _compare_shard(record: Mapping[str, str], found: Mapping[str, Definition], s
 async def find_false_copies(connection: Connection, cluster: Metadata) -> Mapping[str, int]:
     """The copies of functions that differ from these, each with the number of its group."""
     found = {each.name: each for each in await list_definitions(connection)}
-    return dict(_false_copies(found, cluster.groups))
+    return dict(_false_copies(found, cluster))
 
 
-def _false_copies(
-    found: Mapping[str, Definition], groups: Mapping[int, Mapping[str, str]]
-) -> Iterator[tuple[str, int]]:
+def _false_copies(found: Mapping[str, Definition], cluster: Metadata) -> Iterator[tuple[str, int]]:
     for name, copy in found.items():
-        if (parts := _split_copy(name)) is None:
+        if (parts := _split_copy(name, cluster)) is None:
             continue
         function, group = parts
         origin = found.get(name.replace(f"_{group}(", "(", 1))
-        if origin is None or not _is_true_copy(copy.text, origin.text, function, group, groups):
+        if origin is None or not _is_true_copy(copy.text, origin.text, function, group, cluster):
             yield name, group
 
 
-def _is_true_copy(copy: str, origin: str, function: str, group: int, groups: Mapping[int, Mapping[str, str]]) -> bool:
-    tables = groups.get(group)
+def _is_true_copy(copy: str, origin: str, function: str, group: int, cluster: Metadata) -> bool:
+    tables = cluster.groups.get(group)
     if tables is None:
         # The shard was split into others, and nothing calls the copy any more.
-        tables = {table: table for each in groups.values() for table in each}
-        copy = re.sub(rf"\b({'|'.join((*tables, *SHARD_FUNCTIONS))})_\d{{5,}}\b", r"\1", copy)
-        functions = {each: each for each in SHARD_FUNCTIONS}
+        tables = {table: table for each in cluster.groups.values() for table in each}
+        copy = re.sub(rf"\b({'|'.join((*tables, *cluster.functions))})_\d{{5,}}\b", r"\1", copy)
+        functions = {each: each for each in cluster.functions}
     else:
-        functions = {each: f"{each}_{group}" for each in SHARD_FUNCTIONS}
-    # The argument of entry_matches is a row of the table already.
-    marked = mark(origin, tables, casts=function != "entry_matches")
+        functions = {each: f"{each}_{group}" for each in cluster.functions}
+    marked = mark(origin, tables, functions, casts=function not in TAKES_ROW)
     return copy == fill(marked, {**tables, **functions})
 
 
-def _split_copy(name: str) -> tuple[str, int] | None:
+def _split_copy(name: str, cluster: Metadata) -> tuple[str, int] | None:
     """The function and the group of a copy; None for other objects."""
     parts = COPY.fullmatch(short_name(name)) if name.startswith("function ") else None
-    return (parts[1], int(parts[2])) if parts is not None and parts[1] in SHARD_FUNCTIONS else None
+    return (parts[1], int(parts[2])) if parts is not None and parts[1] in cluster.functions else None
 
 
 def _removal(name: str, kind: str) -> str:

@@ -1,6 +1,7 @@
 -- The objects whose text keeps tenants apart, each with its definition; run with search_path = pg_catalog, so that all
 -- names are complete. "owner" is the owner of `entries`. Objects of extensions are omitted. `place` is the shard of a
--- cluster to which an object belongs; its name and definition are then those of the table that it is part of.
+-- cluster to which an object belongs; its name and definition are then those of the table that it is part of, and a trigger
+-- runs the function of which that of its group is a copy.
 
 -- name: list_definitions
 with ours as (
@@ -31,7 +32,8 @@ union all
 select 'trigger', format('%I of %s', case when ours.shard is null then t.tgname else regexp_replace(t.tgname, ours.suffix || '$', '') end,
                          ours.place),
        ours.shard,
-       case when ours.shard is null then pg_get_triggerdef(t.oid) else replace(pg_get_triggerdef(t.oid), ours.suffix || ' ', ' ') end
+       case when ours.shard is null then pg_get_triggerdef(t.oid)
+            else regexp_replace(replace(pg_get_triggerdef(t.oid), ours.suffix || ' ', ' '), '_\d{5,}\(([^()]*)\)$', '(\1)') end
   from pg_trigger t
   join ours on ours.oid = t.tgrelid
  where not t.tgisinternal and t.tgparentid = 0

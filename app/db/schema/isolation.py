@@ -5,7 +5,7 @@ from typing import Literal
 
 import asyncpg
 
-from app.db.cluster.metadata import adopt_groups, is_distributed, read_metadata
+from app.db.cluster.metadata import adopt_groups, is_distributed, list_differences, read_metadata
 from app.db.rows import Connection
 from app.db.schema.definitions import Fault, find_changed_definitions
 from app.db.statements import load_statements
@@ -55,6 +55,9 @@ async def _find_faults(connection: Connection) -> list[Fault]:
             for rule, statement in SQL.items()
             for row in await connection.fetch(statement.sql, *(values[name] for name in statement.parameters))
         ]
+        if cluster.is_distributed:
+            differences = await list_differences(connection)
+            faults += [Fault("access_policies", fault, "run: knowledge migrate") for fault in differences]
         return faults + await find_changed_definitions(connection, cluster)
 
 

@@ -38,7 +38,8 @@ select format('table %s has no policy for kb_reader', c.oid::regclass) as fault,
 -- which the rule `grants` checks.
 with allowed (place, privilege) as (
   values ('public.alembic_version', 'SELECT'),
-         ('public.embedding_models', 'SELECT'), ('public.embedding_models', 'UPDATE (paused_until)')
+         ('public.embedding_models', 'SELECT'), ('public.embedding_models', 'UPDATE (paused_until)'),
+         ('shards.templates', 'SELECT (name)')
 ), relations as (
   select c.oid, c.oid::regclass as name, quote_ident(n.nspname) || '.' || quote_ident(base.relname) as place
     from pg_class c
@@ -76,7 +77,8 @@ select format('the service may %s on %s, where no policy keeps tenants apart', p
 -- name: wide_policies
 -- A policy either compares the tenant, for the application and the owner of the tables only, or is one of the three by
 -- which the keyword functions and the queue read across tenants. A restrictive policy only narrows another one. Citus
--- accepts no sub-select: without it, the condition holds too, and takes longer.
+-- accepts no sub-select: without it, the condition holds too, and takes longer. It copies restrictive policies to new shards
+-- as permissive ones, which show no more if they name the tenant, too.
 select format('policy %s on %s shows rows of other tenants', quote_ident(p.polname), c.oid::regclass) as fault,
        format('drop policy %I on %s', p.polname, c.oid::regclass) as remedy
   from pg_policy p
@@ -85,13 +87,14 @@ select format('policy %s on %s shows rows of other tenants', quote_ident(p.polna
   left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = c.oid
  cross join lateral (
    select coalesce(s.base, c.oid) as base, format('(%s = ( SELECT current_tenant() AS current_tenant))', k.key) as own,
-          format('(%s = current_tenant())', k.key) as unwrapped,
+          format('(%s = current_tenant())', k.key) as unwrapped, format('((%s = current_tenant()) AND ', k.key) as narrowed,
           replace(pg_get_expr(p.polqual, p.polrelid), 'public.', '') as found,
           replace(pg_get_expr(p.polwithcheck, p.polrelid), 'public.', '') as found_check
      from (values (case when coalesce(s.base, c.oid) = to_regclass('public.tenants') then 'id' else 'tenant_id' end)) k (key)) o
  cross join lateral (
-   select case when :distributed and o.found = o.unwrapped then o.own else o.found end as condition,
-          case when :distributed and o.found_check = o.unwrapped then o.own else o.found_check end as checked) x
+   select case when :distributed and (o.found = o.unwrapped or starts_with(o.found, o.narrowed)) then o.own else o.found end as condition,
+          case when :distributed and (o.found_check = o.unwrapped or starts_with(o.found_check, o.narrowed)) then o.own
+               else o.found_check end as checked) x
  where p.polpermissive
    and (c.relowner = entries.relowner
         or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')

@@ -29,6 +29,8 @@ EACH_TENANT = """
       end loop;
       set local app.current_tenant = '';
       set local app.current_principals = '';
+      -- Otherwise later texts with `set local` would run on the nodes, too.
+      perform set_config('citus.propagate_set_commands', 'none', true);
     end $$;
 """
 CITUS = "citus"

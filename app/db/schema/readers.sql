@@ -1,5 +1,5 @@
--- Ways in which callers of a tenant would see or change rows that they may not, in the catalog of one server: a cluster of
--- Citus has no such policies, since its tables accept no readers and writers.
+-- Ways in which callers of a tenant would see or change rows that they may not. On a node of a cluster, the policies of its
+-- shards are compared with those of their tables.
 
 -- name: access_policies
 -- Each table of entries, or about them, has restrictive policies with exactly these conditions, for the application and the
@@ -11,13 +11,14 @@ with conditions (kind, condition) as (
          ('actor', '(( SELECT sees_everything() AS sees_everything) OR ((''user:''::text || actor) = ANY (( SELECT current_principals() AS current_principals)::text[])))'),
          ('everything', '( SELECT sees_everything() AS sees_everything)'),
          ('entry', '(( SELECT sees_everything() AS sees_everything) OR may_read(tenant_id, entry_id))'),
-         ('item', '(((readers IS NULL) OR (audience(readers) && ( SELECT current_principals() AS current_principals))) AND (source = ANY (ARRAY( SELECT s.name FROM sources s))))'),
+         ('item', '(((readers IS NULL) OR (audience(readers) && ( SELECT current_principals() AS current_principals))) AND (source = ANY (( SELECT visible_sources() AS visible_sources)::text[])))'),
          ('writers', '((writers IS NULL) OR (audience(writers) && ( SELECT current_principals() AS current_principals)))'),
          ('part', '(( SELECT sees_everything() AS sees_everything) OR may_change(tenant_id, entry_id))'),
          ('version', '(( SELECT sees_everything() AS sees_everything) OR may_change(tenant_id, id))'),
-         ('source', '(source = ANY (ARRAY( SELECT sources.name FROM sources WHERE ((sources.writers IS NULL) OR (audience(sources.writers) && ( SELECT current_principals() AS current_principals))))))')
+         ('source', '(source = ANY (( SELECT changeable_sources() AS changeable_sources)::text[]))')
 ), wanted as (
-  select w.place, v.policy, v.command, c.condition
+  select w.place, v.policy, v.command, c.condition,
+         format('((tenant_id = current_tenant()) AND %s)', c.condition) as of_tenant
     from (values ('entries', 'readers'), ('assets', 'readers'), ('embeddings', 'readers'), ('former_entries', 'readers'),
                  ('former_embeddings', 'readers'), ('sources', 'readers'), ('source_items', 'item'),
                  ('corpus_statistics', 'principal'), ('lexeme_statistics', 'principal'), ('searches', 'subject'), ('callers', 'subject'), ('audit', 'actor'),
@@ -40,14 +41,13 @@ with conditions (kind, condition) as (
     from pg_policy p
 )
 select format('policy %s on %s is missing or allows more than it should', w.policy, w.place) as fault,
-       format('drop policy %s on %s, and create it again as alembic/sql/access.sql does', w.policy, w.place) as remedy
+       format('drop policy %s on %s, and create it again as alembic/sql/access_policies.sql does', w.policy, w.place) as remedy
   from wanted w
   join pg_class c on c.oid = to_regclass('public.' || w.place)
- where not :distributed
-   and not exists (
+ where not exists (
      select from found p
       where p.polrelid = c.oid and p.polname = w.policy and not p.polpermissive and p.polcmd = w.command
         and p.polroles @> array[to_regrole('kb_reader')::oid, c.relowner]
-        and (w.command = 'a' or p.condition = w.condition)
-        and (w.command in ('r', 'd') or p.checked = w.condition))
+        and (w.command = 'a' or p.condition = case when :distributed then w.of_tenant else w.condition end)
+        and (w.command in ('r', 'd') or p.checked = case when :distributed then w.of_tenant else w.condition end))
  order by 1;

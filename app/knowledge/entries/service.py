@@ -38,7 +38,6 @@ from app.knowledge.entries.entry import PLACE, content_hash, own_draft, own_new_
 from app.knowledge.entries.reading import AccessCounter
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.parts import OF_PART
-from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine import (
     HELD_ENTRY,
     apply_policy,
@@ -344,7 +343,6 @@ class EntryService:
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         draft = own_new_draft(draft)
-        require_one_server(self.database, readers=draft.readers, writers=draft.writers)
         tenant = await self.tenants.context(tenant_id)
         async with self._writing(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -374,8 +372,7 @@ class EntryService:
         for index, item in enumerate(items):
             try:
                 given = item if isinstance(item, EntryDraft) else _read(item)
-                drafts[index] = draft = own_new_draft(given)
-                require_one_server(self.database, readers=draft.readers, writers=draft.writers)
+                drafts[index] = own_new_draft(given)
             except InvalidInput as error:
                 drafts.pop(index, None)
                 results[index] = BulkResult(index, None, "failed", str(error))
@@ -493,7 +490,6 @@ class EntryService:
         of a chunk.
         """
         draft = own_draft(draft)
-        require_one_server(self.database, readers=draft.readers, writers=draft.writers)
         grows = draft.content is not UNSET or draft.title is not UNSET
         tenant = await self.tenants.context(tenant_id)
         async with self.trail.attempt(tenant_id, actor, "entry.update", [entry_id]):

@@ -37,7 +37,6 @@ from app.errors import (
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.entry import PLACE, inheritable, own_draft
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
-from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine import flag_chunks, require_released, screen_fields
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
@@ -180,7 +179,6 @@ class AssetService:
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         new, fields = self.check(upload)
-        require_one_server(self.database, readers=fields.readers, writers=fields.writers)
         tenant = await self.tenants.context(tenant_id)
         async with self.database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -253,7 +251,6 @@ class AssetService:
         `if_version`, NotAWriter, and AssetExists when another one has the same identity among those with its readers.
         """
         patch = own_draft(patch)
-        require_one_server(self.database, readers=patch.readers, writers=patch.writers)
         tenant = await self.tenants.context(tenant_id)
         async with self.trail.writing(tenant_id, actor, "asset.update", [asset_id]) as session:
             room = await find_room(session, tenant) if patch.title is not UNSET else None

@@ -35,7 +35,6 @@ from app.errors import (
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.principals import require_one_server
 from app.knowledge.queue import JobQueue
 from app.knowledge.sources.manifest import (
     CHECKED,
@@ -88,7 +87,6 @@ class SourceService:
         NotAWriter, SourceTaken and DatabaseUnavailable.
         """
         check_source_name(name)
-        require_one_server(self.database, readers=manifest.readers, writers=manifest.writers)
         origin = None if manifest.origin is None else hide_login(manifest.origin)
         wanted = await asyncio.to_thread(read_items, manifest.items)
         now = datetime.now(UTC)

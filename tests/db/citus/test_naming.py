@@ -1,12 +1,14 @@
 """Statements with the names of shards, on plain tables that have such names and no others."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
 
-from app.db.cluster.sessions import SHARD_FUNCTIONS, fill, mark
+from app.db.cluster.distribution import find_copied
+from app.db.cluster.sessions import TAKES_ROW, fill, mark
 from app.db.connections import NO_TENANT
+from app.db.schema.scripts import function_files, function_script
 from app.db.statements import Order, load_statements
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected
 from tests.fixtures.database.statements import query_modules
@@ -49,8 +51,9 @@ RENAME = """
 
 @pytest.fixture
 async def renamed(own_database: TestDatabase) -> AsyncIterator[Connection]:
-    functions = ", ".join(f"'{name}'" for name in SHARD_FUNCTIONS)
     async with connected(own_database.superuser_dsn) as superuser:
+        copied = copied_functions(await list_tables(superuser))
+        functions = ", ".join(f"'{name}'" for name in copied)
         await superuser.execute(RENAME.replace("TABLES", TABLES).replace("FUNCTIONS", f"array[{functions}]"))
         yield superuser
 
@@ -63,7 +66,8 @@ async def test_every_statement_finds_the_tables_of_its_group(renamed: Connection
         )
     ]
     assert {"entries", "tenants", "jobs", "embedding_models"} < set(tables)
-    names = {name: f"{name}_{GROUP}" for name in (*tables, *SHARD_FUNCTIONS)}
+    copied = copied_functions(tables)
+    names = {name: f"{name}_{GROUP}" for name in (*tables, *copied)}
     prepared = 0
     for module in query_modules():
         for statement in load_statements(module).values():
@@ -75,7 +79,7 @@ async def test_every_statement_finds_the_tables_of_its_group(renamed: Connection
                 ).sql
             else:
                 text = statement.literal(**literals).sql if holes else statement.sql
-            written = fill(mark(text, tables), names)
+            written = fill(mark(text, tables, copied), names)
             await renamed.prepare(written)
             prepared += 1
     assert prepared > 100
@@ -102,30 +106,50 @@ async def test_every_statement_finds_the_tables_of_its_group(renamed: Connection
 )  # fmt: skip
 def test_names_of_shards_replace_tables_and_nothing_else(text: str, written: str) -> None:
     names = {"entries": "entries_7", "jobs": "jobs_9", "entry_matches": "entry_matches_7"}
-    assert fill(mark(text, ["entries", "jobs"]), {**names, "keyword.search": "keyword.search_7"}) == written
+    functions = ["entry_matches", "keyword.search"]
+    assert fill(mark(text, ["entries", "jobs"], functions), {**names, "keyword.search": "keyword.search_7"}) == written
 
 
-async def test_functions_that_read_tables_with_the_rights_of_a_caller_are_listed(own_database: TestDatabase) -> None:
-    """Without the name of a shard, Citus connects to other nodes with the caller's role, which may not log in."""
+async def list_tables(connection: Connection) -> list[str]:
+    return [row["name"] for row in await connection.fetch(TABLES)]
+
+
+def read_scripts() -> dict[str, str]:
+    return {
+        name: function_script(file, name, distributed=True) for name, file in function_files(distributed=True).items()
+    }
+
+
+def copied_functions(tables: Iterable[str]) -> Sequence[str]:
+    return find_copied(read_scripts(), tables)
+
+
+async def test_no_table_or_function_of_a_group_keeps_its_name(own_database: TestDatabase) -> None:
+    """In functions that groups have copies of and in statements, also in forms that none uses yet."""
     async with connected(own_database.superuser_dsn) as superuser:
-        tables = [row["name"] for row in await superuser.fetch(TABLES)]
-        functions = await superuser.fetch(
-            "select case n.nspname when 'public' then '' else n.nspname || '.' end || p.proname as name,"
-            "       p.prosrc as text"
-            "  from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-            " where n.nspname in ('public', 'keyword', 'queue', 'tenancy') and not p.prosecdef"
-            "   and p.prorettype <> 'trigger'::regtype"
-            "   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')"
+        tables = await list_tables(superuser)
+    copied = copied_functions(tables)
+    scripts = read_scripts()
+    assert {"stored_entries", "may_read", "count_entries", "keyword.search"} < set(copied)
+    texts = {name: scripts[name] for name in copied}
+    texts |= {each.name: each.sql for module in query_modules() for each in load_statements(module).values()}
+    # `entries` and `assets` are columns too, in lists.
+    listed = rf",\s*(?:public\.)?(?:{'|'.join({*tables} - {'entries', 'assets'})})\s+(?!\.)[a-z]"
+    verbs = "from|join|only|into|update|using|table|lock"
+    named = rf"\b(?:{verbs})\s+(?:only\s+)?(?:public\.)?(?:{'|'.join(tables)})\b(?![.(])"
+    called = rf"(?<![\w.@{{])(?:public\.)?(?:{'|'.join(map(re.escape, copied))})\("
+    for name, text in texts.items():
+        marked = re.sub(r"--.*", "", mark(text, tables, copied))
+        for pattern in (listed, named, called):
+            found = re.search(pattern, marked, re.IGNORECASE)
+            assert found is None, (name, found)
+
+
+async def test_functions_that_take_a_row_of_a_table_are_listed(own_database: TestDatabase) -> None:
+    async with connected(own_database.superuser_dsn) as superuser:
+        rows = await superuser.fetch(
+            "select p.proname as name, c.relname as place from pg_proc p"
+            "  join pg_type t on t.oid = any (p.proargtypes) join pg_class c on c.oid = t.typrelid"
+            " where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace"
         )
-    reading = {each["name"] for each in functions if mark(each["text"], tables, casts=False) != each["text"]}
-    # Policies pass the tenant of a row to these, so that Citus reads one shard, of the same node.
-    of_policies = {"may_read", "may_change"}
-    # A cluster sweeps all tenants, and does not ask which of them are active.
-    of_one_server = {"tenancy.active_tenants"}
-    assert of_policies | of_one_server < reading
-    assert reading - of_policies - of_one_server <= set(SHARD_FUNCTIONS)
-
-
-def test_each_function_of_the_list_is_marked() -> None:
-    marked = mark("select " + ", ".join(f"{name}(1)" for name in SHARD_FUNCTIONS), ["entries"])
-    assert re.findall(r"@\{([\w.]+)\}", marked) == list(SHARD_FUNCTIONS)
+    assert {row["name"]: row["place"] for row in rows} == TAKES_ROW

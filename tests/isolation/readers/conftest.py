@@ -1,14 +1,18 @@
 """Callers of one tenant with different groups."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+import asyncpg
 import pytest
 
 from app.auth.principal import Role
 from app.composition.services import build_services
+from app.db.cluster.sessions import Place
 from app.db.database import Database
 from app.embedded import EmbeddedAddress
-from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import MODEL, NODES_OF, Connection, TestDatabase, connected, new_database
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.readers.holdings import Held, fill_restricted
@@ -27,6 +31,26 @@ def join(admin: Caller) -> Join:
     return make
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedConnection:
+    """A connection to a node of a cluster, on which statements name the shards that hold a tenant."""
+
+    _connection: Connection
+    _write: Callable[[str], str]
+
+    async def execute(self, sql: str, *values: Any) -> str:
+        return await self._connection.execute(self._write(sql), *values)
+
+    async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+        return await self._connection.fetch(self._write(sql), *values)
+
+    async def fetchrow(self, sql: str, *values: Any) -> asyncpg.Record | None:
+        return await self._connection.fetchrow(self._write(sql), *values)
+
+    async def fetchval(self, sql: str, *values: Any) -> Any:
+        return await self._connection.fetchval(self._write(sql), *values)
+
+
 @pytest.fixture(scope="module")
 async def held(cluster: EmbeddedAddress, template: str) -> AsyncIterator[tuple[TestDatabase, Held]]:
     """A database with a tenant whose tables all have hidden rows."""
@@ -42,9 +66,30 @@ async def held(cluster: EmbeddedAddress, template: str) -> AsyncIterator[tuple[T
 
 @pytest.fixture
 async def breaking(held: tuple[TestDatabase, Held]) -> AsyncIterator[tuple[Connection, Held]]:
-    """A superuser in a transaction that is undone."""
-    async with connected(held[0].superuser_dsn) as connection:
+    """A superuser in a transaction that is undone; in a cluster, on the node that holds the tenant."""
+    made, found = held
+    place = await find_place(made, found) if made.address in NODES_OF else None
+    dsn = made.superuser_dsn
+    if place is not None:
+        (node,) = [node for node in NODES_OF[made.address] if f":{node.port}/" in place.node.dsn]
+        dsn = replace(made, address=node).superuser_dsn
+    async with connected(dsn) as connection:
         undo = connection.transaction()
         await undo.start()
-        yield connection, held[1]
+        if place is None:
+            yield connection, found
+        else:
+            await connection.execute(
+                "set local citus.override_table_visibility = off; set local citus.enable_manual_changes_to_shards = on"
+            )
+            yield cast("Connection", PlacedConnection(connection, place.write)), found
         await undo.rollback()
+
+
+async def find_place(made: TestDatabase, found: Held) -> Place:
+    database = Database(made.service_dsn)
+    await database.join_cluster()
+    assert database.nodes is not None
+    place = await database.nodes.place_of(found.tenant_id)
+    await database.close()
+    return place

@@ -88,6 +88,7 @@ async def test_no_statement_leaves_a_wrong_copy(breaking: tuple[Connection, Held
     assert await find_wrong_copies(superuser, held) == []
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(("trigger", "table"), TRIGGERS, ids=str)
 async def test_a_missing_trigger_is_noticed(breaking: tuple[Connection, Held], trigger: str, table: str) -> None:
     superuser, held = breaking
@@ -125,6 +126,7 @@ async def test_what_may_only_be_read_is_not_added_to(breaking: tuple[Connection,
             await superuser.execute(ADD_TO[table], closed)
 
 
+@pytest.mark.one_server
 async def test_a_chunk_that_meets_a_change_of_its_asset_gets_the_new_readers(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
@@ -159,6 +161,7 @@ create trigger refuse before update of readers on embeddings for each row execut
 """
 
 
+@pytest.mark.one_server
 async def test_the_service_inserts_rows_with_their_lists(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:

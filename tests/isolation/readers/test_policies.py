@@ -30,6 +30,7 @@ async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(breaking
     assert await probe_functions(*breaking) == []
 
 
+@pytest.mark.one_server
 async def test_the_gate_knows_every_policy(breaking: tuple[Connection, Held]) -> None:
     superuser, _ = breaking
     for tables, name in ((HIDDEN, "readers"), *((CLOSED_ROWS, f"writers_{verb}") for verb in CHANGES)):
@@ -44,6 +45,7 @@ def test_every_table_of_a_tenant_is_hidden_or_open_and_on_the_page(seeded: Seede
     assert {name for place in places for name in re.findall(r"`(\w+)`", place)} >= set(seeded.tables)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("table", sorted(HIDDEN))
 @pytest.mark.parametrize(
     "sql",
@@ -66,6 +68,7 @@ async def test_a_policy_that_shows_more_is_noticed(breaking: tuple[Connection, H
         assert [f for f in await probe_tables(superuser, held, [table], ["select"]) if "reached" in f]
 
 
+@pytest.mark.one_server
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("table", sorted(CLOSED_ROWS))
 @pytest.mark.parametrize("verb", ["insert", "update", "delete"])
@@ -82,6 +85,7 @@ async def test_a_policy_that_lets_more_change_is_noticed(
     assert bool(reached) is ((table, verb) not in HELD_TWICE), reached
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("table", sorted(CLOSED_ROWS))
 async def test_an_open_condition_of_writers_is_noticed(breaking: tuple[Connection, Held], table: str) -> None:
     superuser, held = breaking
@@ -118,6 +122,7 @@ def list_conditions() -> list[tuple[str, int]]:
     return found
 
 
+@pytest.mark.one_server
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("function", "place"), list_conditions(), ids=str)
 async def test_a_function_without_a_condition_is_noticed(
