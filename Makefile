@@ -51,9 +51,10 @@ test-slow: setup
 	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=others
 
 # These run on one server in `make test`.
-ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py search_pages.py entries.py assets.py \
-	saved_searches.py deleted_tenants.py authorisation.py limits.py administration.py reembedding.py) \
-	$(addprefix tests/isolation/test_, canaries.py foreign_ids.py influence.py sequences.py) \
+ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_pages.py entries.py assets.py \
+	saved_searches.py deleted_tenants.py authorisation.py limits.py administration.py reembedding.py sources.py usage.py \
+	keys.py) tests/golden/test_answers.py \
+	$(addprefix tests/isolation/, test_canaries.py test_foreign_ids.py test_influence.py test_sequences.py readers) \
 	$(addprefix tests/knowledge/, ingestion subscriptions transfer)
 
 # On a Citus cluster of three servers; skipped where the files of Citus are absent (../shared/citus).

@@ -93,7 +93,7 @@ async def test_an_expired_key_is_refused(admin: Caller, api_database: TestDataba
     made = await make_key(admin, expires_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
     assert (await bearer(admin, made["key"]).get("/knowledge/entries")).status_code == 200
     async with connected(api_database.superuser_dsn) as superuser:
-        await superuser.execute("update api_keys set expires_at = clock_timestamp() where id = $1", UUID(made["id"]))
+        await superuser.execute("update api_keys set expires_at = now() where id = $1", UUID(made["id"]))
     fresh = ApiKeys(api_services.database, api_services.trail, api_services.tenants)
     with pytest.raises(Unauthenticated, match="expired"):
         await fresh.verify(made["key"])

@@ -11,7 +11,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.contract.settings import DEFAULT_SETTINGS, SettingsPatch
+from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.tenant import TenantExport, read_header
@@ -304,9 +304,10 @@ async def test_restoration_that_cannot_be_audited_changes_nothing(
     header, *lines = await export(services, full)
     without_settings = orjson.dumps({**orjson.loads(header), "settings": {}})
     before = {table: await rows(superuser_dsn, table, other_tenant) for table in (*TABLES, *COUNTED)}
+    settings = await services.tenants.read_settings(other_tenant.id)
     await execute(superuser_dsn, "alter table audit add constraint full_up check (actor <> 'test') not valid")
     for first in (header, without_settings):
         with pytest.raises(asyncpg.CheckViolationError):
             await restore(services, other_tenant, [first, *lines])
     assert {table: await rows(superuser_dsn, table, other_tenant) for table in before} == before
-    assert await services.tenants.read_settings(other_tenant.id) == DEFAULT_SETTINGS
+    assert await services.tenants.read_settings(other_tenant.id) == settings
