@@ -70,7 +70,7 @@ REASONS: tuple[tuple[type[BaseException], str, str, float], ...] = (
 )
 NODE_DOWN = ("node", "a node of the database's cluster is not reachable at the moment", 1.0)
 UNREACHABLE = "unreachable"
-_TOLD = dict((name, reason) for name, reason, _ in (*(row[1:] for row in REASONS), NODE_DOWN))
+_TOLD = {name: reason for _, name, reason, _ in REASONS} | {NODE_DOWN[0]: NODE_DOWN[1]}
 for _name in (*_TOLD, UNREACHABLE):
     DATABASE_ERRORS.labels(_name)
 
