@@ -19,7 +19,7 @@ from typing import Any
 from app.documents.archive import is_archive, list_names
 from app.documents.ocr.access import INSTALL, is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.encodings import decode, find_charset, find_codec, marked_encoding
+from app.documents.readers.encodings import decode, find_charset, find_codec, unicode_encoding
 from app.documents.readers.tables import find_delimiter
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 
@@ -479,7 +479,7 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
     end = data.find(b"\n")
     controls = len(_CONTROLS.findall(head))
     codec = declared_codec(declared)
-    plain = marked_encoding(head) is not None or (b"\0" not in head and controls <= _CONTROLS_SHARE * len(head))
+    plain = unicode_encoding(head) is not None or (b"\0" not in head and controls <= _CONTROLS_SHARE * len(head))
     return Sample(
         head=head,
         is_text=plain,
@@ -502,7 +502,7 @@ def declared_codec(declared_type: str | None) -> str | None:
 
 def _decode_head(head: bytes, codec: str | None) -> str:
     """The first bytes as text, which may end within a character."""
-    encoding, length = marked_encoding(head) or (codec, 0)
+    encoding, length = unicode_encoding(head) or (codec, 0)
     if encoding is not None:
         return head[length:].decode(encoding, errors="replace")
     text = head.decode("utf-8", errors="replace")

@@ -44,17 +44,14 @@ _LATIN = {
 _SIGNS = frozenset("„“”‚‘’«»‹›–—…•€£¥§©®™°±×·µ¼½¾²³¹\xa0")
 _OTHER = (
     *("cp932", "gb18030", "big5", "cp949", "cp1251", "cp1253", "cp1255", "cp1256", "cp866", "koi8_r", "iso8859_7"),
-    "cp874",
+    *("cp874", "iso8859_5", "iso8859_6", "koi8_u", "mac_cyrillic"),
 )
 _DECLARED = (
-    *("cp855", "cp857", "cp950", "cp1258", "iso8859_3", "iso8859_4", "iso8859_6", "iso8859_8"),
+    *("cp855", "cp857", "cp950", "cp1258", "iso8859_3", "iso8859_4", "iso8859_8"),
     *("iso8859_15", "iso8859_10", "iso8859_11", "iso8859_13", "iso8859_14", "iso8859_16", "tis_620", "hz", "big5hkscs"),
     *(
         "euc_jp",
         "iso2022_jp",
-        "koi8_u",
-        "iso8859_5",
-        "mac_cyrillic",
         "johab",
         "shift_jis",
         "gb2312",
@@ -86,11 +83,16 @@ _BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _WORD_SIGN = re.compile("[^\x00-\x7f]")
 _WITHIN = re.compile("(?<=[a-z])[^\x00-\x7f’·](?=[a-z])")
+_CAPITAL_WITHIN = re.compile("[а-яё][А-ЯЁ]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _KANA_SHARE = 0.2
 _SAMPLE = 256 << 10
 _LATIN_RUN = 2.0
 """Letters beyond ASCII stand alone among those of a Latin alphabet, while other scripts have nothing else."""
+_WIDE_SAMPLE = 8_192
+_USUAL = 0.9
+"""Share of letters, digits, spaces and ASCII punctuation in a text of UTF-16 without a mark."""
+_SPACE = re.compile(r"[ \n]")
 _LEGIBLE = 0.8
 """Share of the characters beyond ASCII that a language explains."""
 
@@ -106,12 +108,20 @@ class Decoded:
     controls: int = 0
 
 
-def marked_encoding(data: bytes) -> tuple[str, int] | None:
-    """The encoding that the byte order mark indicates, and the length of the mark."""
+def unicode_encoding(data: bytes) -> tuple[str, int] | None:
+    """The encoding that the byte order mark indicates, and the length of the mark; for UTF-16 without a mark, which
+    the zeros beside ASCII characters indicate, 0."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return encoding, len(mark)
-    return None
+    sample = data[:_WIDE_SAMPLE]
+    zeros = sample[::2].count(0), sample[1::2].count(0)
+    if bool(zeros[0]) == bool(zeros[1]):
+        return None
+    encoding = "utf-16-be" if zeros[0] else "utf-16-le"
+    text = sample.decode(encoding, errors="replace")
+    usual = sum(sign.isalnum() or sign.isspace() or " " < sign < "\x7f" for sign in text)
+    return (encoding, 0) if usual >= _USUAL * len(text) and _SPACE.search(text) else None
 
 
 def find_codec(charset: str | None) -> str | None:
@@ -163,9 +173,9 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
 
 
 def _decode(data: bytes, declared: str | None) -> tuple[str, str, bool]:
-    if marked := marked_encoding(data):
-        encoding, length = marked
-        return data[length:].decode(encoding, errors="replace"), encoding, False
+    if found := unicode_encoding(data):
+        encoding, length = found
+        return data[length:].decode(encoding, errors="replace"), encoding, not length and encoding != declared
     if declared is not None and (declared in _OFTEN_WRONG or declared.startswith(_WIDE)) and fits(data, "utf-8"):
         declared = None
     for codec in filter(None, (declared, _JAPANESE_MAIL if _SHIFT in data else None, "utf-8")):
@@ -197,7 +207,9 @@ def guess_codec(data: bytes, first: str = _WESTERN) -> str | None:
             return best
     if _has_kana(sample):
         return "euc_jp"
-    match = load_guessing().from_bytes(sample, cp_isolation=_OTHER, enable_fallback=False).best()
+    matches = load_guessing().from_bytes(sample, cp_isolation=_OTHER, enable_fallback=False)
+    # Of encodings of one alphabet, a wrong one has capitals within words.
+    match = min(matches, key=lambda match: len(_CAPITAL_WITHIN.findall(str(match))), default=None)
     return None if match is None else str(match.encoding)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.documents.formats import declared_codec, detect_format, find_format
 from app.documents.parsed import ParseLimits
-from app.documents.readers.encodings import decode
+from app.documents.readers.encodings import decode, unicode_encoding
 from app.documents.readers.text import clean_text
 from app.errors import UnreadableDocument, UnsupportedMediaType
 
@@ -33,12 +33,18 @@ WRITTEN = {
     "cp1251": RUSSIAN,
     "koi8_r": RUSSIAN,
     "cp866": RUSSIAN,
+    "iso8859_5": RUSSIAN,
+    "mac_cyrillic": RUSSIAN,
+    "koi8_u": "Контора порту відчиняється о сьомій і зачиняється, коли відходить останній човен. Гості дзвонять.",
+    "utf-16-le": RUSSIAN,
+    "utf-16-be": GERMAN,
     "cp1252": GERMAN,
     "cp850": GERMAN,
     "cp1253": GREEK,
     "iso8859_7": GREEK,
     "cp1255": "משרד הנמל נפתח בשבע ונסגר כאשר הסירה האחרונה יוצאת. אורחים מצלצלים בפעמון בשער.",
     "cp1256": "يفتح مكتب الميناء في الساعة السابعة ويغلق عندما يغادر آخر قارب. يقرع الضيوف الجرس.",
+    "iso8859_6": "يفتح مكتب الميناء في الساعة السابعة ويغلق عندما يغادر آخر قارب. يقرع الضيوف الجرس.",
     "cp874": "สำนักงานท่าเรือเปิดเจ็ดโมงและปิดเมื่อเรือลำสุดท้ายออกไป แขกกดกริ่งที่ประตู",
 }
 
@@ -80,6 +86,11 @@ def test_what_no_encoding_gives_is_refused() -> None:
 
 def test_damaged_utf8_stays_utf8() -> None:
     assert decode("äöüßéè".encode() + b"\xff").text == "äöüßéè\ufffd"
+
+
+@pytest.mark.parametrize("data", [bytes(range(256)) * 8, b"\x01\0\x02\0" * 99, b"ab\0\0cd ", "日本".encode("utf-16-le") * 99])
+def test_zeros_alone_do_not_make_a_text(data: bytes) -> None:
+    assert unicode_encoding(data) is None
 
 
 def test_truncated_utf16_does_not_fail() -> None:
