@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from app.documents.parsed import ParseLimits
+from app.documents.parsed import ParseLimits, is_fault_of_system
 from app.errors import UnreadableDocument
 
 _MAX_MEMBERS = 10_000
@@ -60,6 +60,8 @@ def open_archive(file: BinaryIO, label: str, limits: ParseLimits) -> Iterator[zi
             _check_claims(archive, label, limits)
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError) as error:
+        if is_fault_of_system(error):
+            raise
         raise UnreadableDocument(f"the {label} file is damaged or incomplete") from error
 
 

@@ -96,9 +96,11 @@ _XLS = "Workbook"
 _STREAMS = (_XLS, "WordDocument", "PowerPoint Document", "EncryptedPackage")
 """Streams of old Office files that tell their kind."""
 _HEAD = 8_192
-_CONTROLS = re.compile(rb"[\x01-\x07\x0e-\x1a\x1c-\x1f]")
+_CONTROLS = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 _CONTROLS_SHARE = 0.02
 """Share of control characters that a text may have, as copied from a PDF; compressed data has 10 %."""
+_FEW_CONTROLS, _FEW_SHARE = 4, 0.1
+"""So many are allowed in a short text, where they are a larger share."""
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _VALUE_AND_NEXT_LINE = re.compile(rb"[\]}][ \t\r]*\n\s*[\[{]")
 
@@ -161,6 +163,11 @@ def _is_xlsx(sample: Sample) -> bool:
 
 def _is_xls(sample: Sample) -> bool:
     return _XLS in sample.members
+
+
+def _is_epub(sample: Sample) -> bool:
+    """A book, also if a program packed it again and its media type is no longer the first member."""
+    return "META-INF/container.xml" in sample.members and any(name.endswith(".opf") for name in sample.members)
 
 
 def _has_type(suffix: str) -> Callable[[Sample], bool]:
@@ -360,7 +367,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _row("odt", "ODT", f"{_OPEN}.text", "office.odf:parse_text", _has_type("odt"), ".odt"),
     _row("odp", "ODP", f"{_OPEN}.presentation", "office.odf:parse_presentation", _has_type("odp"), ".odp"),
     _row("ods", "ODS", f"{_OPEN}.spreadsheet", "office.xlsx:parse_ods", _has_type("ods"), ".ods"),
-    _row("epub", "EPUB", _EPUB, "html.epub:parse", _has_type("epub"), ".epub"),
+    _row("epub", "EPUB", _EPUB, "html.epub:parse", _is_epub, ".epub"),
     _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members)),
     _image("png", "PNG", ".png"),
     _image("jpeg", "JPEG", ".jpg", ".jpeg"),
@@ -479,7 +486,8 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
     end = data.find(b"\n")
     controls = len(_CONTROLS.findall(head))
     codec = declared_codec(declared)
-    plain = unicode_encoding(head) is not None or (b"\0" not in head and controls <= _CONTROLS_SHARE * len(head))
+    allowed = max(_CONTROLS_SHARE * len(head), min(_FEW_CONTROLS, _FEW_SHARE * len(head)))
+    plain = unicode_encoding(head) is not None or controls <= allowed
     return Sample(
         head=head,
         is_text=plain,

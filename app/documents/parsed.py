@@ -174,3 +174,8 @@ class ParseLimits:
     def wall_seconds(self) -> float:
         """Wall-clock time, which a busy machine takes more of."""
         return _WALL_TIME * self.seconds
+
+
+def is_fault_of_system(error: Exception) -> bool:
+    """Whether the system refused something, or code is missing, for example while it is replaced: no file causes it."""
+    return isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is not None)

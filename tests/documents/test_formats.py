@@ -34,6 +34,8 @@ from tests.fixtures.documents import write_docx, write_pdf, write_raw_docx
         ("Grüße".encode("cp1252"), "a.pdf", "application/pdf", "text"),
         ("Grüße".encode("utf-16"), None, None, "text"),
         (b"\x1b[31mred\x1b[0m", "a.log", None, "text"),
+        (b"# A ti\x00tle\n\nA sl\x02ip of the pen", "a.md", None, "markdown"),
+        (write_zip({"META-INF/container.xml": "<a/>", "b.opf": "<a/>"}), "a.zip", None, "epub"),
         (b'{"a": [1, 2]}', "a.txt", "text/plain", "json"),
         (b' [1, {"b": null}] ', None, None, "json"),
         (b'{"a": "' + b"long " * 4_000, None, None, "json"),

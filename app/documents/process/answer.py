@@ -59,6 +59,7 @@ class Answer:
         refusal: for the uploader.
         exhausted: the resource that ran out.
         failure: the type of an unexpected error.
+        transient: whether the file did not cause the failure, so that another run may succeed.
         missing: the protections that the system lacks.
     """
 
@@ -66,6 +67,7 @@ class Answer:
     refusal: str | None = None
     exhausted: str | None = None
     failure: str | None = None
+    transient: bool = False
     missing: tuple[str, ...] = ()
 
 
@@ -83,6 +85,7 @@ def write_answer(answer: Answer) -> list[bytes]:
         "refusal": answer.refusal,
         "exhausted": answer.exhausted,
         "failure": answer.failure,
+        "transient": answer.transient,
         "missing": answer.missing,
     }
     if document is None:
@@ -129,6 +132,7 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
         refusal=_optional_text(line["refusal"]),
         exhausted=_optional_text(line["exhausted"]),
         failure=_optional_text(line["failure"]),
+        transient=line["transient"] is True,
         missing=tuple(_text(name) for name in line["missing"]),
     )
     if "format" not in line:

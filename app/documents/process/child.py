@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from app.documents.formats import DocumentFormat, find_format
 from app.documents.ocr.access import provide
-from app.documents.parsed import ParseLimits
+from app.documents.parsed import ParseLimits, is_fault_of_system
 from app.documents.patience import allow_ending
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
@@ -74,7 +74,7 @@ def answer_request(
         pieces = write_answer(Answer(exhausted="memory"))
     except Exception as error:  # also ReaderMissing and RecognitionNeeded, which the parent expects
         # A hostile file can make a library raise any exception, and its message could contain content.
-        pieces = write_answer(Answer(failure=type(error).__name__))
+        pieces = write_answer(Answer(failure=type(error).__name__, transient=is_fault_of_system(error)))
     with contextlib.suppress(BrokenPipeError):
         target.writelines(pieces)
         target.flush()

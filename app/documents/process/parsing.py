@@ -41,7 +41,8 @@ _CRASHES = frozenset({signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSE
 
 
 class ParserDied(UnreadableDocument):
-    """The parsing process was killed, or exceeded the time limit: a retry may succeed."""
+    """The parsing process was killed, exceeded the time limit, or failed for a reason that is not in the file: a retry
+    may succeed."""
 
 
 class ParserCrashed(UnreadableDocument):
@@ -230,7 +231,8 @@ def _read_document(data: bytearray, status: int, kind: DocumentFormat, limits: P
     try:
         answer = read_answer(data, limits)
     except Malformed as error:
-        answer = Answer(failure=f"malformed answer: {error}")
+        # Code that was replaced while the service runs writes another form, and every file is readable after a restart.
+        answer = Answer(failure=f"malformed answer: {error}", transient=True)
     if answer.document is not None:
         return answer.document
     if answer.refusal is not None:
@@ -238,6 +240,8 @@ def _read_document(data: bytearray, status: int, kind: DocumentFormat, limits: P
     if answer.exhausted is not None:
         raise _too_much_memory(limits)
     logger.warning("parser failed", extra={"format": kind.name, "reason": answer.failure})
+    if answer.transient:
+        raise ParserDied(_cannot_be_read(kind))
     raise UnreadableDocument(f"the {kind.label} file is damaged: it cannot be read")
 
 
@@ -252,7 +256,11 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
         return ParserCrashed(
             f"the {kind.label} file cannot be read: it is damaged, or needs more than {_mebibytes(limits)} of memory"
         )
-    return ParserDied(f"the {kind.label} file cannot be read")
+    return ParserDied(_cannot_be_read(kind))
+
+
+def _cannot_be_read(kind: DocumentFormat) -> str:
+    return f"the {kind.label} file cannot be read"
 
 
 def _too_slow(limits: ParseLimits) -> ParserExhausted:

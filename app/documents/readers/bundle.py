@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from app.documents.archive import open_archive, read_member
 from app.documents.formats import detect_format, find_refusal
 from app.documents.ocr.access import RecognitionNeeded
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import ParsedDocument, ParseLimits, is_fault_of_system
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.encodings import GuessingMissing, fits, guess_codec
 from app.documents.readers.text import collapse_spaces
@@ -107,4 +107,6 @@ def read_file(path: str, content: bytes, limits: ParseLimits, where: str) -> Par
     except (MemoryError, RecognitionNeeded, GuessingMissing):
         raise
     except Exception as error:
+        if is_fault_of_system(error):
+            raise
         raise UnreadableDocument(f"{label} is damaged: it cannot be read") from error

@@ -1,5 +1,6 @@
 """E-mail: its headers, its text with quoted replies, and its attachments as sections."""
 
+import codecs
 import email
 import email.header
 import email.message
@@ -30,7 +31,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     ReaderMissing as the reader of ZIP files does.
     """
     try:
-        mail = email.message_from_bytes(data, policy=email.policy.compat32)
+        mail = email.message_from_bytes(data.removeprefix(codecs.BOM_UTF8), policy=email.policy.compat32)
     except RecursionError:
         raise UnreadableDocument(f"the parts of the e-mail are nested more than {_MAX_DEPTH} levels deep") from None
     builder = TextBuilder(limits)

@@ -1,15 +1,12 @@
 """Jupyter notebooks: the text cells as Markdown, code cells and their outputs as code blocks."""
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers import markdown, records
 from app.documents.readers.text import fence_code
-
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
@@ -55,8 +52,7 @@ def _write_cell(cell: dict[str, Any], language: str) -> Iterator[str]:
 def _read_output(output: dict[str, Any]) -> str:
     data = output.get("data")
     found = data.get("text/plain") if isinstance(data, dict) else None
-    text = _join(output.get("text", output.get("traceback", found)), "\n" if "traceback" in output else "")
-    return _COLOURS.sub("", text)
+    return _join(output.get("text", output.get("traceback", found)), "\n" if "traceback" in output else "")
 
 
 def _join(lines: Any, between: str = "") -> str:

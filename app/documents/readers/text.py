@@ -13,6 +13,8 @@ from app.errors import UnreadableDocument
 _FENCES = re.compile("`{3,}")
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\u00a0\u2007\u202f]")
+# Colours and movements of the cursor in the output of a terminal.
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]{0,30}[A-Za-z]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
 # invisible, and a word that contains one would not be found.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
@@ -26,6 +28,7 @@ def clean_text(text: str) -> str:
     characters, and marks beyond 30."""
     text = _LINE_ENDS.sub("\n", text)
     text = _SPACES.sub(" ", text)
+    text = _TERMINAL.sub("", text)
     text = _INVISIBLE.sub("", text)
     text = _BLANK_LINES.sub("", text)
     if text.isascii():

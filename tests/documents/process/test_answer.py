@@ -1,5 +1,6 @@
 """The answer of the confined process: what it carries, and that the service accepts no other."""
 
+import errno
 import io
 import json
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from app.documents.formats import find_format
 from app.documents.parsed import HeadingSpan, HiddenSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan, TableSpan
 from app.documents.process import child
 from app.documents.process.answer import Answer, Malformed, max_answer_bytes, read_answer, write_answer
+from tests.documents.office import write_zip
 
 LIMITS = ParseLimits()
 DOCUMENT = ParsedDocument(
@@ -50,6 +52,13 @@ def test_unexpected_failure_tells_only_its_type(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("app.documents.readers.builder.parse_plain", fail)
     assert parse(b"private", "text") == Answer(failure="RecursionError")
+
+    def lack(data: bytes, limits: ParseLimits) -> ParsedDocument:
+        raise OSError(errno.ENOMEM, "private")
+
+    monkeypatch.setattr("app.documents.readers.builder.parse_plain", lack)
+    assert parse(b"private", "text") == Answer(failure="OSError", transient=True)
+    assert parse(write_zip({"a.txt": "private"}), "zip") == Answer(failure="OSError", transient=True)
 
     def exhaust(data: bytes, limits: ParseLimits) -> ParsedDocument:
         raise MemoryError

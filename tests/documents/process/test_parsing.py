@@ -16,6 +16,7 @@ import pytest
 
 from app.documents.formats import find_format
 from app.documents.parsed import ParseLimits, PartSpan
+from app.documents.process import parsing
 from app.documents.process.parsing import ParserCrashed, ParserDied, ParserExhausted, parse_document
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 from tests.documents.bombs import write_heavy_pages, write_wide_structure
@@ -216,6 +217,30 @@ async def test_a_process_that_the_system_ends_may_read_the_file_later(number: si
     find_children()[0].send_signal(number)
     with pytest.raises(ParserDied):
         await call
+
+
+THROW = "from app.documents.readers import markdown; markdown.parse = lambda *_: (_ for _ in ()).throw({error})"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import sys; sys.stdin.buffer.read(); print('{}')",  # the code of another version
+        f"{THROW.format(error='OSError(12, str())')}; {parsing._START}",
+        f"{THROW.format(error='ImportError')}; {parsing._START}",
+    ],
+)
+async def test_a_fault_of_the_system_is_not_called_damage(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "_START", start)
+    with pytest.raises(ParserDied, match="the Markdown file cannot be read"):
+        await parse_document(b"# Tides", "a.md")
+
+
+async def test_an_error_of_the_reader_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "_START", f"{THROW.format(error='KeyError')}; {parsing._START}")
+    with pytest.raises(UnreadableDocument, match="is damaged") as raised:
+        await parse_document(b"# Tides", "a.md")
+    assert not isinstance(raised.value, ParserDied)
 
 
 async def test_a_structure_that_takes_too_long_is_left_out() -> None:

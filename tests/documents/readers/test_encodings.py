@@ -88,7 +88,9 @@ def test_damaged_utf8_stays_utf8() -> None:
     assert decode("äöüßéè".encode() + b"\xff").text == "äöüßéè\ufffd"
 
 
-@pytest.mark.parametrize("data", [bytes(range(256)) * 8, b"\x01\0\x02\0" * 99, b"ab\0\0cd ", "日本".encode("utf-16-le") * 99])
+@pytest.mark.parametrize(
+    "data", [bytes(range(256)) * 8, b"\x01\0\x02\0" * 99, b"ab\0\0cd ", "日本".encode("utf-16-le") * 99]
+)
 def test_zeros_alone_do_not_make_a_text(data: bytes) -> None:
     assert unicode_encoding(data) is None
 

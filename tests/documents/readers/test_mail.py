@@ -17,6 +17,10 @@ def read(data: bytes) -> ParsedDocument:
     return find_format("eml").read(data, LIMITS)
 
 
+def test_a_byte_order_mark_does_not_hide_the_headers() -> None:
+    assert read(b"\xef\xbb\xbf" + write_mail("The ropes are inspected.")).title == "Ropes at the quay"
+
+
 def test_mail_has_its_headers_its_text_and_its_subject_as_title() -> None:
     document = read(write_mail("The ropes are inspected.\n\n> When?\n", subject="Überprüfung der Seile am Kai"))
     assert document.title == "Überprüfung der Seile am Kai"

@@ -172,3 +172,7 @@ def test_the_rest_of_any_text_has_few_marks_in_a_row(text: str) -> None:
     assert not has_excess_marks(rest)
     assert has_excess_marks(text) == (rest != text)
     assert count_marks(rest) <= LONGEST * (MOST_MARKS + 1)
+
+
+def test_colours_of_a_terminal_are_removed() -> None:
+    assert clean_text("\x1b[1;31mred\x1b[0m [31m\x1b[?25l") == "red [31m"
