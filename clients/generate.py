@@ -14,7 +14,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, is_dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
@@ -65,6 +65,7 @@ ANSWERS = (
     access.SubjectAccess,
     erasures.Released,
     administration.Stats,
+    administration.Usage,
     keys.ApiKeyWithSecret,
     models.ModelChange,
     settings.TenantSettings,
@@ -170,7 +171,7 @@ def write_models() -> str:
     """The module of answers."""
     parts = [
         f'"""Answers of the service. {NOTICE}"""',
-        "from datetime import datetime\nfrom typing import Any\nfrom uuid import UUID",
+        "from datetime import date, datetime\nfrom typing import Any\nfrom uuid import UUID",
         "from knowledge_client.answers import Answer",
     ]
     written: dict[type, str] = {}
@@ -345,7 +346,7 @@ def _show_plain(hint: Any) -> str:
     if hint is NoneType:
         return "None"
     if isinstance(hint, type) and (
-        is_dataclass(hint) or is_typeddict(hint) or hint in (str, int, float, bool, UUID, datetime)
+        is_dataclass(hint) or is_typeddict(hint) or hint in (str, int, float, bool, UUID, datetime, date)
     ):
         return _name(hint)
     raise TypeError(f"no type of the client for {hint!r}")

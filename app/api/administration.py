@@ -1,9 +1,6 @@
 """Administration of a tenant, its erasures and its quarantine, and of the platform's tenants."""
 
-import csv
-import io
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import date
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -45,6 +42,7 @@ from app.web.rendering import (
     ETAG,
     LOCATION,
     PAGE_SIZE,
+    USAGE_COLUMNS,
     IfMatch,
     PageCursor,
     PageSize,
@@ -52,9 +50,8 @@ from app.web.rendering import (
     json_response,
     page_response,
     read_versions,
+    usage_table,
 )
-
-USAGE_COLUMNS = tuple(field.name for field in fields(DayUsage))
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -242,13 +239,7 @@ async def list_revoked_platform_tokens(
 
 
 def _show_usage(days: Sequence[DayUsage], form: str) -> Response:
-    if form == "json":
-        return json_response(Usage(days))
-    text = io.StringIO()
-    table = csv.writer(text)
-    table.writerow(USAGE_COLUMNS)
-    table.writerows([getattr(day, name) for name in USAGE_COLUMNS] for day in days)
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+    return json_response(Usage(days)) if form == "json" else usage_table(days)
 
 
 def _show_settings(settings: TenantSettings) -> Response:

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "key": ("key", "Create, list and revoke API keys."),
     "tenant": ("tenant", "Create, list, limit, move and delete tenants."),
     "nodes": ("tenant", "List the nodes of a Citus cluster, with their load and size."),
+    "usage": ("usage", "Show what a tenant used by day."),
     "settings": ("settings", "Show and change a tenant's settings."),
     "ingest": ("ingest", "Ingest files and wait until they are searchable."),
     "sync": ("sync", "Keep the files of a folder, a repository or a store equal here."),

@@ -1,8 +1,11 @@
 """Render responses: services' dataclasses as JSON, pages of lists, attachments, ETags and headers."""
 
+import csv
 import hashlib
+import io
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -11,6 +14,7 @@ from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
+from app.contract.administration import DayUsage
 from app.contract.fields import Page
 from app.db.queries.assets import AssetContent
 from app.documents.formats import FORMATS
@@ -57,11 +61,31 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
     return Response(orjson.dumps(content), status, dict(headers or {}), "application/json")
 
 
+USAGE_COLUMNS = tuple(field.name for field in fields(DayUsage))
+
+
+def usage_table(days: Sequence[DayUsage], filename: str | None = None) -> Response:
+    """CSV of what a tenant used by day; with a name, a browser stores it."""
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(USAGE_COLUMNS)
+    table.writerows([getattr(day, name) for name in USAGE_COLUMNS] for day in days)
+    headers = (
+        {}
+        if filename is None
+        else {"Content-Disposition": f"attachment; filename={filename}", "Content-Security-Policy": _SANDBOX}
+    )
+    return Response(text.getvalue(), headers=headers, media_type="text/csv; charset=utf-8")
+
+
 RENDERED = frozenset({"text/html", "image/svg+xml"})
 """Types in which a browser would run scripts."""
 
 SAFE_TYPES = frozenset(item.media_type for item in FORMATS) - RENDERED
 """Types under which bytes are returned; all others are returned as application/octet-stream."""
+
+
+_SANDBOX = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 
 def attachment(content: AssetContent, parts: AsyncIterator[bytes]) -> Response:
@@ -71,7 +95,7 @@ def attachment(content: AssetContent, parts: AsyncIterator[bytes]) -> Response:
         "Content-Type": content.media_type if safe else "application/octet-stream",
         "Content-Length": str(content.byte_size),
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(content.name, safe='')}",
-        "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+        "Content-Security-Policy": _SANDBOX,
         "ETag": f'"{content.sha256.hex()}"',
         "Accept-Ranges": "none",
     }

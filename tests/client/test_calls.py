@@ -347,6 +347,9 @@ async def test_an_admin_reads_and_changes_the_tenant(call: ClientCaller) -> None
     receipt = await call("get_search_receipt", found.metadata.search_id)
     assert (receipt.query, receipt.result_count, len(receipt.ranking)) == ("harbour", 1, 1)
     assert (await call("get_feedback_report")).queries_kept
+    today = datetime.now(UTC).date()
+    (day,) = (await call("get_usage", first=today, last=today)).items
+    assert (day.day, day.writes, day.entries) == (today, 1, 1)
     actions = [record.action for record in await call("iterate_audit", limit=2)]
     assert {"entry.write", "settings.update"} <= set(actions)
     with pytest.raises(NotFound):

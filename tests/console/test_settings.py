@@ -213,6 +213,18 @@ async def test_limits_are_shown_with_their_use(browser: Browser, admin: Caller) 
     ]
 
 
+async def test_usage_by_day_is_shown_and_downloaded(browser: Browser, admin: Caller) -> None:
+    await admin.add("The harbour")
+    page = await browser.get(USAGE)
+    rows = page.all("section[aria-labelledby=days-heading] tbody tr")
+    assert len(rows) == 30
+    latest = [cell.text_content() for cell in rows[0].cssselect("th, td")]
+    assert (latest[0], latest[2], latest[4]) == (f"{datetime.now(UTC):%Y-%m-%d}", "1", "1")
+    table = (await browser.http.get(page.one("a[download]").get("href"))).text.splitlines()
+    assert table[0].startswith("day,searches,writes")
+    assert (len(table), table[-1].split(",")[2]) == (401, "1")
+
+
 async def test_callers_are_counted_by_their_searches_and_changes(
     browser: Browser, admin: Caller, reader: Caller, stranger: Caller
 ) -> None:

@@ -14,8 +14,10 @@ from app.console.forms import read_number
 from app.console.rendering import CurrentVisit
 from app.console.session import console_router
 from app.console.words import NAMED
+from app.contract.administration import MAX_USAGE_DAYS
 from app.contract.models import NewModelChange
 from app.knowledge.reembedding.machine import SOURCES, explain_change
+from app.web.rendering import usage_table
 
 router = console_router(Role.TENANT_ADMIN)
 
@@ -96,14 +98,25 @@ async def show_health(visit: CurrentVisit) -> Response:
 
 @router.get("/usage")
 async def show_usage(visit: CurrentVisit) -> Response:
-    """Show how much of each limit is used, the callers of the last day, and the records."""
+    """Show how much of each limit is used, what was used by day, the callers of the last day, and the records."""
+    days = await visit.services.administration.usage(visit.tenant_id, None, None, reader=visit.subject)
     stats = await visit.services.administration.stats(visit.tenant_id, reader=visit.subject)
     return visit.render(
         "pages/admin/usage.html",
         limits=[(label, name, stats.limits[name]) for name, label in NAMED["limits"].items()],
         records=[(label, stats.records[name]) for name, label in NAMED["records"].items()],
+        days=days[::-1],
         callers=await visit.services.administration.callers(visit.tenant_id, reader=visit.subject),
     )
+
+
+@router.get("/usage/days.csv")
+async def download_usage(visit: CurrentVisit) -> Response:
+    """Download the usage by day, of all days that are kept."""
+    today = datetime.now(UTC).date()
+    first = today - timedelta(days=MAX_USAGE_DAYS - 1)
+    days = await visit.services.administration.usage(visit.tenant_id, first, today, reader=visit.subject)
+    return usage_table(days, "usage.csv")
 
 
 @router.get("/feedback")

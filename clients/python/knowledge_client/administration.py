@@ -6,7 +6,7 @@ The first need the role `tenant_admin`, the tenants `platform_admin`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Unpack
 
@@ -28,6 +28,7 @@ from knowledge_client.models import (
     TenantLimits,
     TenantPage,
     TenantSettings,
+    Usage,
 )
 from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of, post
@@ -42,6 +43,11 @@ TENANTS = "/admin/tenants"
 def get_statistics() -> Exchange[Statistics]:
     """Counts of entries and assets, the backlog, the model, the use of limits, and the searches of the last day."""
     return get("/admin/stats", Statistics)
+
+
+def get_usage(*, first: date | None = None, last: date | None = None) -> Exchange[Usage]:
+    """What the tenant used on each day from `first` to `last` (UTC), by default of the last 30 days."""
+    return get("/admin/usage", Usage, {"from": first, "to": last})
 
 
 def get_settings() -> Exchange[TenantSettings]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Self, cast, dataclass_transform, get_args, get_origin, get_type_hints
@@ -90,7 +90,7 @@ def write_json(value: object) -> bytes:
 
 
 def _convert(value: object) -> object:
-    if isinstance(value, datetime):
+    if isinstance(value, date):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, UUID):
         return str(value)
@@ -139,7 +139,9 @@ def _reader(kind: Any) -> Read:
         return _union_reader([_reader(each) for each in args])
     if issubclass(kind, Answer):
         return cast("Read", kind.model_validate)
-    readers: Mapping[type, Read] = {UUID: UUID, datetime: datetime.fromisoformat, float: _read_float}
+    readers: Mapping[type, Read] = {
+        UUID: UUID, date: date.fromisoformat, datetime: datetime.fromisoformat, float: _read_float,
+    }  # fmt: skip
     return readers.get(kind) or _exact_reader(kind)
 
 

@@ -160,6 +160,7 @@ class KnowledgeClient(Caller):
     list_audit = _call(administration.list_audit)
     iterate_audit = _walk(administration.iterate_audit)
     get_search_receipt = _call(administration.get_search_receipt)
+    get_usage = _call(administration.get_usage)
     get_feedback_report = _call(administration.get_feedback_report)
     revoke_token = _call(administration.revoke_token)
     list_revoked_tokens = _call(administration.list_revoked_tokens)

@@ -1,6 +1,6 @@
 """Answers of the service. Generated from the service's contract by `make clients`: change that, not this file."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -884,6 +884,28 @@ class Statistics(Answer):
     """`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."""
 
 
+class DayUsage(Answer):
+    """What the tenant used on a day (UTC)."""
+
+    day: date
+    searches: int
+    writes: int
+    """Entries and assets that were written or deleted."""
+    embedded_tokens: int
+    """Tokens that were embedded, also of queries, estimated as for the limit."""
+    entries: int
+    """Stored at the end of the day, or now; so are `files` and `bytes`."""
+    files: int
+    bytes: int
+    """Of texts and files, as for the limit."""
+
+
+class Usage(Answer):
+    """The usage of a tenant by day, the oldest first."""
+
+    items: list[DayUsage]
+
+
 class ApiKey(Answer):
     """A key, without its secret."""
 
@@ -1324,6 +1346,7 @@ __all__ = [
     "BulkResponse",
     "BulkResult",
     "ChangedAccess",
+    "DayUsage",
     "Dependent",
     "Difference",
     "DislikedEntry",
@@ -1401,6 +1424,7 @@ __all__ = [
     "TenantPage",
     "TenantSettings",
     "TunedWeights",
+    "Usage",
     "Validity",
     "Version",
     "VersionPage",

@@ -262,6 +262,11 @@ export class KnowledgeClient {
     return paginate((cursor) => this.subjectAccess(cursor === undefined ? query : { ...query, cursor }));
   }
 
+  /** What the tenant used by day, by default of the last 30 days; for its admins. */
+  async usage(query: Query<"/admin/usage"> = {}): Promise<Schemas["DayUsage"][]> {
+    return (await this.#exchange.read<Schemas["Usage"]>("GET", "/admin/usage", { query })).items;
+  }
+
   /** Any other operation: the answer as JSON, with the same token, retries and errors. */
   call<T>(method: string, path: string, options: Parameters<Exchange["read"]>[2] = {}): Promise<T> {
     return this.#exchange.read<T>(method, path, options);
