@@ -110,6 +110,18 @@ _MARKS_OF_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+|\s+#+\s*$")
 _CELL = re.compile(r"(?<!\\)\|")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?P<lines>(?:(?!---|\.\.\.)[^\n]*\n){1,200})(?:---|\.\.\.)[ \t]*(?:\n|$)")
 _FACT = re.compile(r"(?P<name>[\w][\w .-]{0,80}):(?P<value>(?:\s.*)?)$", re.DOTALL)
+_UNSEEN = re.compile(
+    r"""
+      ^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*(?:\n(?![ ]{0,3}(?P=fence))[^\n]*)*(?:\n[ ]{0,3}(?P=fence)[^\n]*)?
+    | (?P<ticks>`{1,4})[^`\n]{1,400}(?P=ticks)
+    | (?P<unseen><!--(?:(?!-->).){0,4000}+-->|^[ \t]*;?-+8<-+[^\n]*)
+    """,
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
+)
+"""What a reader of Markdown does not see: comments, and lines that include another file. Code, where they are text, is
+matched first."""
+_SPACES = re.compile(r"(?P<hard>\\\n[ \t]*)|[ \t]*\n[ \t]*|[ \t]{2,}")
+"""A line break that is to be seen, or white space that reads as a space."""
 _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-+)\s*")
 TOP = 3
 """The page's own headings have levels 1 and 2."""
@@ -165,7 +177,11 @@ def make_blocks(part: DocumentPart, *, is_code: bool = False, is_markdown: bool 
     """
     if is_code:
         end = part.start + len(part.text)
-        return [Block("code", part.start, pieces=_cut(part, part.start, end))] if part.text.strip() else []
+        return (
+            [Block("code", part.start, pieces=_cut(part, part.start, _trim(part, part.start, end)))]
+            if part.text.strip()
+            else []
+        )
     return list(_Reader(part, is_markdown=is_markdown).read())
 
 
@@ -173,7 +189,7 @@ class _Reader:
     """Reads the lines of a part one after another."""
 
     def __init__(self, part: DocumentPart, *, is_markdown: bool) -> None:
-        self._part = part
+        self._part = replace(part, text=_blank_unseen(part.text)) if is_markdown else part
         self._is_markdown = is_markdown
         self._pages = list(reversed(part.pages))
         self._headings = list(reversed(part.headings))
@@ -281,7 +297,8 @@ class _Reader:
             closed = len(lines) > 1 and _FENCE.match(self._text(*lines[-1]))
             inner = lines[1:-1] if closed else lines[1:]
             if inner:
-                yield Block("code", inner[0][0], pieces=_cut(self._part, inner[0][0], inner[-1][1]))
+                start, end = inner[0][0], inner[-1][1]
+                yield Block("code", start, pieces=_cut(self._part, start, _trim(self._part, start, end)))
             return
         lines = [line for line in lines if not _UNDERLINE.fullmatch(self._text(*line).rstrip("\n"))]
         items: list[tuple[int, int]] = []
@@ -302,12 +319,12 @@ class _Reader:
 
     def _cut(self, start: int, end: int) -> Sequence[Piece]:
         """Text in pieces: where the passage begins and ends and, in Markdown, where a style does."""
+        end = _trim(self._part, start, end)
         if not self._is_markdown:
             return _cut(self._part, start, end)
-        text = self._text(start, end).rstrip("\n")
         return [
-            replace(piece, style=span.style)
-            for span in read_marks(text)
+            replace(piece, text=_SPACES.sub(_fold, piece.text), style=span.style)
+            for span in read_marks(self._text(start, end))
             for piece in _cut(self._part, start + span.start, start + span.end)
         ]
 
@@ -317,10 +334,25 @@ class _Reader:
         return self._cut(start if numbered or mark is None else start + mark.end(), end)
 
 
-def _cut(part: DocumentPart, start: int, end: int) -> Sequence[Piece]:
-    """Cut text where the passage begins and ends; trailing line breaks are omitted."""
+def _blank_unseen(text: str) -> str:
+    """The text with spaces in place of what a reader does not see."""
+    if "<!--" not in text and "8<-" not in text:
+        return text
+    return _UNSEEN.sub(lambda found: re.sub(r"[^\n]", " ", found[0]) if found["unseen"] else found[0], text)
+
+
+def _fold(space: re.Match[str]) -> str:
+    return "\n" if space["hard"] else " "
+
+
+def _trim(part: DocumentPart, start: int, end: int) -> int:
+    """The end of a text without its last line breaks."""
     text = part.text[start - part.start : end - part.start]
-    end -= len(text) - len(text.rstrip("\n"))
+    return end - len(text) + len(text.rstrip("\n"))
+
+
+def _cut(part: DocumentPart, start: int, end: int) -> Sequence[Piece]:
+    """Cut text where the passage begins and ends."""
     first, last = part.passage or (end, end)
     places = [start, min(max(first, start), end), min(max(last, start), end), end]
     pieces = [Piece(part.text[a - part.start : b - part.start], n == 1) for n, (a, b) in enumerate(pairwise(places))]

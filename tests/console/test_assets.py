@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from app.composition.services import Services
-from app.console.document_text import mark_chunks, read_marks
+from app.console.document_text import make_blocks, mark_chunks, read_marks
 from app.console.pages.assets import PART
 from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import DOCUMENT_PART, DocumentPart, TextPart
@@ -370,6 +370,47 @@ async def test_marks_within_lines_of_markdown_are_styles_and_the_front_matter_is
     assert page.texts(".document li del") == ["old"]
     assert not page.all(".document b, .document a, .document p strong *")
     assert [cell.text_content() for cell in depths.cssselect("th, td")] == ["place", "depth", "north", "4 m"]
+
+
+UNSEEN = b"""# Pier
+
+Boats
+`wait`
+here,  
+and `<!-- seen -->` <!-- not
+seen --> go\\
+far.
+
+--8<-- "parts/harbour.md"
+
+```md
+--8<-- "seen.md"
+<!-- seen in code -->
+```
+
+- one
+  item
+"""
+
+
+async def test_markdown_reads_without_line_breaks_comments_and_included_files(browser: Browser, work: Work) -> None:
+    address = (await upload(browser, "a.md", UNSEEN)).answer.headers["location"]
+    await work()
+    page = await browser.get(address)
+    shown = [item.text_content() for item in page.all(".document p, .document pre, .document li")]
+    assert shown == [
+        "Boats wait here, and <!-- seen --> go\nfar.",
+        '--8<-- "seen.md"\n<!-- seen in code -->',
+        "one item",
+    ]
+
+
+def test_what_is_not_seen_is_found_in_linear_time() -> None:
+    for text in ("<!-- " * 20_000, "`" * 50_000, "```\n" * 20_000, "--8<" * 20_000, "~~~\n<!--" * 10_000):
+        part = DocumentPart(text, 0, len(text), 0, 1, (), (), (), (), None)
+        began = time.perf_counter()
+        make_blocks(part, is_markdown=True)
+        assert time.perf_counter() - began < 5
 
 
 async def test_marks_of_other_files_stay(browser: Browser, work: Work) -> None:
