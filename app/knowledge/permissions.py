@@ -296,6 +296,13 @@ class AccessService:
             await self._trail.note_read(session, reader, "access.read", subject)
         return replace(found, callers=[_describe(caller, found.writers) for caller in known])
 
+    async def find_people(self, tenant_id: UUID, text: str, limit: int, *, reader: str | None = None) -> list[str]:
+        """The callers of the last 90 days whose name has this text, the latest first."""
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await tenants.search_callers(session, text, limit)
+            await self._trail.note_read(session, reader, "access.read")
+        return [caller.subject for caller in found]
+
     async def what(
         self,
         tenant_id: UUID,

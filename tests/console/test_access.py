@@ -83,10 +83,29 @@ async def test_an_item_is_found_by_its_id_address_or_name(browser: Browser, admi
         found = await browser.get(ACCESS, {"item": text})
         assert (found.status, found.answer.headers["location"]) == (303, f"{ACCESS}/{place}"), text
         assert (await browser.get(found.answer.headers["location"])).status == 200
-    for text in (str(uuid4()), "cellar", f"/console/assets/{entry}", "/console/entries/shelf", "The pier"):
+    for text in (str(uuid4()), f"/console/assets/{entry}", "/console/entries/shelf", "x" * 20_000):
         refused = await browser.get(ACCESS, {"item": text})
         assert (refused.status, refused.one("[aria-invalid=true]").get("name")) == (422, "item"), text
         assert refused.one("#field-item").get("value") == text
+
+
+async def test_people_and_items_are_found_by_a_search(
+    browser: Browser, admin: Caller, work: Work, api_services: Services
+) -> None:
+    entry = (await admin.add("The pier closes at dusk", title="Closing time"))["id"]
+    asset = (await admin.upload("a.md", b"A file on the pier", "text/markdown")).json()["id"]
+    await work()
+    await join(admin, "Pierrot").get("/knowledge/entries")
+    await join(admin, "ann").get("/knowledge/entries")
+    await api_services.subscriptions.close()
+    page = await browser.get(ACCESS, {"item": " pier "})
+    links = {link.text_content(): link.get("href") for link in page.all("[aria-label=Found] a")}
+    assert links == {
+        "Pierrot": f"{ACCESS}/subject?subject=Pierrot",
+        "Closing time": f"{ACCESS}/entries/{entry}",
+        "a.md": f"{ACCESS}/assets/{asset}",
+    }
+    assert [(await browser.get(address)).status for address in links.values()] == [200] * 3
 
 
 async def test_what_a_person_may_read_is_counted_and_listed(

@@ -1,6 +1,7 @@
 """Show who may read what, change the readers of many items, and switch to see everything."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -20,6 +21,8 @@ from app.console.words import name_reason, read_list
 from app.contract.access import AccessPatch, ChangedAccess, ListedKind, Refused, SubjectAccess
 from app.contract.entries import MAX_TAG, Principals
 from app.contract.fields import Page, Principal
+from app.contract.results import Hit
+from app.contract.search import SearchQuery
 from app.contract.sources import SOURCE_NAME
 from app.contract.validation import request, validate
 from app.errors import InvalidInput, NotFound
@@ -30,23 +33,36 @@ from app.web.rendering import PageCursor
 router = console_router(Role.TENANT_ADMIN)
 
 PAGE = "/console/access"
+MOST_FOUND = 10
+"""People, and entries and documents, that a search lists."""
 MOST_GROUP_CHARACTERS = 4_000
 """Of the groups in an address, as a person writes them."""
 
 
 @router.get("/access")
 async def show_access(visit: CurrentVisit, item: str = "") -> Response:
-    """Show forms for both questions; with an item, lead to the page of its readers."""
+    """Show forms for both questions; with an item, lead to the page of its readers, or list what a search finds."""
     errors: dict[str, str] = {}
+    people: Sequence[str] = ()
+    hits: Sequence[Hit] = ()
     if item.strip():
         try:
-            return RedirectResponse(await _find_page(visit, item), 303)
+            if address := await _find_page(visit, item):
+                return RedirectResponse(address, 303)
+            query = validate(SearchQuery, {"query": item.strip(), "limit": MOST_FOUND, "group_by": "asset"})
+            found = await visit.services.search.search(visit.tenant_id, query, subject=visit.subject, recorded=False)
+            hits = found.results
+            people = await visit.services.access.find_people(
+                visit.tenant_id, item.strip(), MOST_FOUND, reader=visit.subject
+            )
         except InvalidInput as error:
-            errors = errors_at(error.errors)
+            errors = {"item": next(iter(errors_at(error.errors).values()))}
     return visit.render(
         "pages/admin/access.html",
         status=422 if errors else 200,
         item=item,
+        people=people,
+        hits=hits,
         errors=errors,
         restricted=visit.caller.tenant.restricted or visit.caller.sees_all,
     )
@@ -108,14 +124,19 @@ async def show_subject(
     )
 
 
-async def _find_page(visit: Visit, text: str) -> str:
-    """The page of an item's readers. Raises InvalidInput."""
-    kind, key = read_item(text)
+async def _find_page(visit: Visit, text: str) -> str | None:
+    """The page of the readers of the item with this id, address or name; None for other texts. Raises InvalidInput."""
+    named = read_item(text)
+    if named is None:
+        return None
+    kind, key = named
     kinds: tuple[ListedKind, ...] = ("entry", "asset") if kind is None else (kind,)
     for each in kinds:
         with suppress(NotFound):
             await visit.services.access.who(visit.tenant_id, each, key)
             return f"{PAGE}/{PLURALS[each]}/{key}"
+    if key == text.strip() and kind == "source":
+        return None
     raise InvalidInput.of("item", "does not exist")
 
 
@@ -155,10 +176,10 @@ _ADDRESS = re.compile(
 )
 
 
-def read_item(text: str) -> tuple[ListedKind | None, UUID | str]:
-    """The kind and the id or name of an item, by its address, its id or the name of a source.
+def read_item(text: str) -> tuple[ListedKind | None, UUID | str] | None:
+    """The kind and the id or name of an item, by its address, its id or the name of a source; None for other texts.
 
-    The kind is None for an id alone. Raises InvalidInput.
+    The kind is None for an id alone. Raises InvalidInput for an address of another page.
     """
     found = _ADDRESS.fullmatch(text.strip())
     key = found["key"] if found else text.strip()
@@ -170,7 +191,9 @@ def read_item(text: str) -> tuple[ListedKind | None, UUID | str]:
         pass
     if kind in (None, "source") and SOURCE_NAME.fullmatch(key):
         return "source", key
-    raise InvalidInput.of("item", "must be an id, the address of a page, or the name of a source")
+    if found:
+        raise InvalidInput.of("item", "is not the address of an entry, a document or a source")
+    return None
 
 
 def _read_patch(form: Form, *, dry_run: bool, cursor: str | None) -> AccessPatch:

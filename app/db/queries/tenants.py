@@ -215,6 +215,11 @@ async def list_known_callers(session: TenantSession, any_of: Sequence[str] | Non
     return await session.fetch_as(KnownCaller, SQL["list"], any_of=any_of, limit=limit)
 
 
+async def search_callers(session: TenantSession, text: str, limit: int) -> list[KnownCaller]:
+    """Callers whose name has this text, in any case, the latest first."""
+    return await session.fetch_as(KnownCaller, SQL["search"], text=text, limit=limit)
+
+
 async def find_caller(session: TenantSession, subject: str) -> KnownCaller | None:
     """One caller."""
     return await session.fetch_one_as(KnownCaller, SQL["find"], subject=subject)

@@ -101,6 +101,12 @@ select c.subject, c.principals, c.roles, c.last_at from callers c
  where c.tenant_id = :tenant_id and (:any_of::text[] is null or c.principals && :any_of::text[])
  order by c.last_at desc, c.subject limit :limit;
 
+-- name: search
+-- Those whose name has this text, the latest first.
+select c.subject, c.principals, c.roles, c.last_at from callers c
+ where c.tenant_id = :tenant_id and strpos(lower(c.subject), lower(:text)) > 0
+ order by c.last_at desc, c.subject limit :limit;
+
 -- name: find
 select c.subject, c.principals, c.roles, c.last_at from callers c where c.tenant_id = :tenant_id and c.subject = :subject;
 
