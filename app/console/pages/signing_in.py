@@ -29,6 +29,7 @@ from app.console.session import (
 from app.console.visitor import end_everything
 from app.errors import Forbidden, Unauthenticated
 from app.hosts import is_loopback
+from app.knowledge.tenants.keys import PREFIX
 from app.web.access import Parts, authenticate, identify
 from app.web.problems import is_head
 
@@ -38,10 +39,28 @@ if TYPE_CHECKING:
 PROVIDER = f"{SIGN_IN}/provider"
 
 
+def describe_token(token: str) -> str:
+    """What a good token looks like, and what this one looks like where it differs."""
+    if token.startswith(PREFIX) or (token.startswith("eyJ") and token.count(".") == 2):
+        return ""
+    dots = token.count(".")
+    return (
+        f"A token is a JWT, which begins with eyJ and has two dots, or an API key, which begins with {PREFIX}. What "
+        f"you pasted has {len(token):,} characters and {dots or 'no'} dot{'' if dots == 1 else 's'}."
+    )
+
+
 def sign_in_page(
-    request: Request, *, next: str = HOME, status: int = 200, refusal: str | None = None, failure: str | None = None
+    request: Request,
+    *,
+    next: str = HOME,
+    status: int = 200,
+    refusal: str | None = None,
+    shape: str = "",
+    failure: str | None = None,
 ) -> Response:
-    """Render the page; `refusal` is about a token, `failure` about the provider, and `next` a page of the console."""
+    """Render the page; `refusal` and `shape` are about a token, `failure` about the provider; `next` is a page of the
+    console."""
     parts: Parts = request.app.state.parts
     provider = None
     if parts.sign_in is not None:
@@ -49,7 +68,14 @@ def sign_in_page(
         address = f"{parts.sign_in.home}{PROVIDER}?next={quote(next, safe='')}"
         provider = {"name": parts.sign_in.name, "address": address}
     return render(
-        request, "pages/sign_in.html", status=status, next=next, provider=provider, refusal=refusal, failure=failure
+        request,
+        "pages/sign_in.html",
+        status=status,
+        next=next,
+        provider=provider,
+        refusal=refusal,
+        shape=shape,
+        failure=failure,
     )
 
 
@@ -81,7 +107,8 @@ async def sign_in(request: Request, token: Annotated[str, Form()], next: Annotat
     finally:
         request.state.principal = None  # without a cookie there is no visitor, whatever the token contains
     if refusal is not None:
-        return sign_in_page(request, next=local_page(next), status=401, refusal=refusal)
+        shape = describe_token(token)
+        return sign_in_page(request, next=local_page(next), status=401, refusal=refusal, shape=shape)
     return _admit(request, token, page)
 
 
