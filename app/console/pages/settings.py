@@ -168,6 +168,7 @@ def _show(
         queries=queries,
         preview=preview,
         errors=errors or {},
+        differing=form.changed(form_of(stored)),
         is_stale=is_stale,
         is_saved=is_saved,
         changed=_list_changes(form, stored) if is_stale else (),
