@@ -280,7 +280,8 @@ class ShownHit:
 
     Attributes:
         title: the heading of a chunk's section, or the title of the entry; in a search grouped by document, its name.
-        way: the headings above that section, with the document's own title.
+        document: what the document of a chunk is called.
+        way: the headings above that section, without the document's own title.
         passages: of the document, the best first, in a search grouped by document.
         address: the page of the entry, or the passage in its document.
     """
@@ -288,6 +289,7 @@ class ShownHit:
     number: int
     hit: Hit
     title: Sequence[Piece]
+    document: str
     way: Sequence[str]
     snippet: Sequence[Piece]
     passages: Sequence[ShownPassage]
@@ -371,11 +373,13 @@ def show_answer(
         score = tell_score(debug, told[hit.id]) if debug and hit.id in told else None
         *way, title = [title_of(hit)] if hit.asset_id is None else title_of(hit).split(HEADINGS)
         passages = list(_show_passages(hit, mark))
+        document = names.get(str(hit.asset_id)) or hit.asset_name or ""
         if passages:
-            way, title = [], hit.asset_name or title
-        shown.append(
-            ShownHit(number, hit, mark.split(title), way, mark.split(show_cells(hit.snippet)), passages, score)
-        )
+            way, title = [], document or title
+        elif way[:1] == [document]:
+            way = way[1:]
+        snippet = mark.split(show_cells(hit.snippet))
+        shown.append(ShownHit(number, hit, mark.split(title), document, way, snippet, passages, score))
     metadata = result.metadata
     following = metadata.next_cursor
     return ShownResult(

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from app.console.forms import EXAMPLE
 from app.console.search_form import FILTERS, RANKING, describe_search
 from app.console.visitor import PAGE_STATE, visitor_of
-from app.console.words import LISTS, NAMED, name_principal, name_value, picker_of, pretty_json
+from app.console.words import LISTS, NAMED, name_document, name_principal, name_value, picker_of, pretty_json
 from app.contract.entries import Entry
 from app.contract.fields import Page
 from app.documents.formats import FORMATS
@@ -44,6 +44,8 @@ ADMINS = (
     ("/console/access", "Access"),
     ("/console/keys", "API keys"),
     ("/console/receipts", "Searches"),
+    ("/console/quarantine", "Quarantine"),
+    ("/console/erasures", "Erasures"),
     ("/console/audit", "Audit trail"),
 )
 """The sections of a tenant's admin; readers find the comparison below the results of a search."""
@@ -117,6 +119,7 @@ templates.globals.update(
 templates.filters.update(
     pretty_json=pretty_json,
     plain=plain_value,
+    document=name_document,
     action=partial(name_value, "action"),
     principal=name_principal,
     kind=partial(name_value, "entry_type"),
@@ -125,6 +128,8 @@ templates.filters.update(
     sentence=make_sentence,
     flags=flags_of,
     flag=partial(name_value, "flag"),
+    erased=partial(name_value, "Erasure.kind"),
+    erasure_state=partial(name_value, "Erasure.state"),
     media=name_media_type,
     section=section_of,
     picker=picker_of,

@@ -1,15 +1,18 @@
 """The first page before a search: news, saved searches, and questions to try."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from app.console.hits import HEADINGS
 from app.console.rendering import Visit
+from app.console.words import name_document
 from app.contract.assets import Asset
 from app.contract.entries import Entry
 from app.contract.saved_searches import SavedSearch
+from app.documents.language import CONFIGURATIONS
 
 NEWS = 6
 """Most new documents and entries shown."""
@@ -22,6 +25,9 @@ LOOKED_AT = 30
 
 QUESTIONS = 6
 """Most questions shown."""
+
+FEW = 3
+"""Questions in one language, below which those in others follow."""
 
 WORDS = range(2, 11)
 """Words that a title needs to be a question: one is too vague, and a sentence too long for a button."""
@@ -81,18 +87,34 @@ async def gather_start(visit: Visit) -> Start:
     saved = await services.saved_searches.list_saved(tenant_id, visit.subject, limit=SAVED)
     news = [*map(_document, assets.items), *map(_entry, written.items[:NEWS])]
     news.sort(key=lambda item: item.at, reverse=True)
-    return Start(news[:NEWS], saved.items, find_questions(newest))
+    language = find_language(visit.request.headers.get("accept-language", ""))
+    return Start(news[:NEWS], saved.items, find_questions(newest, language))
 
 
-def find_questions(entries: Iterable[Entry]) -> list[str]:
-    """Titles and headings to search for: real questions first, then at most one of each document in turn."""
-    sources: dict[object, list[str]] = {}
+def find_language(accepted: str) -> str | None:
+    """The name of the language that a browser prefers, as entries have it; None if entries have no such language."""
+    code = accepted.split(",")[0].split(";")[0].split("-")[0].strip().lower()
+    return CONFIGURATIONS.get(code)
+
+
+def find_questions(entries: Iterable[Entry], language: str | None = None) -> list[str]:
+    """Titles and headings to search for, in this language or else in that of most of them: real questions first, then
+    at most one of each document in turn. Few in one language are followed by others."""
+    sources: dict[object, list[Entry]] = {}
     for entry in entries:
-        if (title := _subject(entry)) is not None:
-            sources.setdefault(entry.asset_id or entry.entry_type, []).append(title)
-    found = list(dict.fromkeys(_take_turns(list(sources.values()))))
-    found.sort(key=lambda title: not title.endswith("?"))
-    return found[:QUESTIONS]
+        if _subject(entry) is not None:
+            sources.setdefault(entry.asset_id or entry.entry_type, []).append(entry)
+    languages = Counter(entry.language for found in sources.values() for entry in found)
+    if languages[language or ""] == 0:
+        language = max(languages, key=languages.__getitem__, default=None)
+    own = _choose(found for entries in sources.values() if (found := [e for e in entries if e.language == language]))
+    others = _choose(sources.values()) if len(own) < FEW else []
+    return list(dict.fromkeys((*own, *others)))[:QUESTIONS]
+
+
+def _choose(sources: Iterable[Sequence[Entry]]) -> list[str]:
+    found = list(dict.fromkeys(_take_turns([[_subject(entry) or "" for entry in entries] for entries in sources])))
+    return sorted(found, key=lambda title: not title.endswith("?"))
 
 
 def _take_turns(lists: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -112,7 +134,7 @@ def _subject(entry: Entry) -> str | None:
 
 
 def _document(asset: Asset) -> News:
-    return News(asset.name, f"/console/assets/{asset.id}", "document", asset.created_at, asset.status)
+    return News(name_document(asset), f"/console/assets/{asset.id}", "document", asset.created_at, asset.status)
 
 
 def _entry(entry: Entry) -> News:

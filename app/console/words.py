@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from app.contract.assets import Asset
+
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 
@@ -67,6 +69,11 @@ NAMED: Mapping[str, Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name(
 """What pages call the values and fields of the contract, by kind."""
 LISTS: Mapping[str, str] = NAMED["lists"]
 RELATIONSHIPS: Mapping[str, str] = NAMED["relationships"]
+
+
+def name_document(asset: Asset) -> str:
+    """What a document is called: by its title, or else by the name of its file."""
+    return asset.title or asset.name
 
 
 def name_value(field: str, value: str) -> str:

@@ -94,6 +94,15 @@ async def test_a_malformed_token_is_refused_at_its_field(signed_out: Browser, to
     assert page.all("[role=alert]")
 
 
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [("hunter2", "7 characters and no dots"), ("eyJa.b", "6 characters and 1 dot."), ("kb_x", None), ("eyJ.b.c", None)],
+)
+async def test_a_refusal_shows_what_a_good_token_looks_like(signed_out: Browser, token: str, told: str | None) -> None:
+    words = (await signed_out.post("/console/sign-in", {"token": token})).one("#refusal").text_content()
+    assert ("begins with eyJ" in words and told in words) if told else "begins with" not in words
+
+
 async def test_a_token_without_a_role_is_refused(signed_out: Browser, admin: Caller) -> None:
     claims = {"sub": "ada", "tenant_id": str(admin.tenant_id), "roles": [], "exp": time.time() + 60}
     page = await signed_out.post("/console/sign-in", {"token": forge(claims, key=SECRET.encode())})
@@ -108,9 +117,9 @@ async def test_a_token_too_long_for_a_cookie_is_refused(signed_out: Browser, adm
         "groups": "x" * 4_000,
     }  # fmt: skip
     page = await signed_out.post("/console/sign-in", {"token": forge(claims, key=SECRET.encode())})
-    assert (page.status, page.one("#refusal").text_content()) == (
+    assert (page.status, page.one("#refusal").text_content().strip()) == (
         401,
-        "the token is longer than the 3,900 characters that a browser keeps",
+        "The token is longer than the 3,900 characters that a browser keeps.",
     )
     assert "set-cookie" not in page.answer.headers
 
@@ -369,7 +378,7 @@ async def test_the_first_page_shows_what_is_new_and_what_to_ask(browser: Browser
     assert page.status == 200
     assert page.texts(".start .tag") == ["How do boats moor?", "When the bell rings"]
     titles = page.texts("#news-heading + ul a")
-    assert set(titles) == {"guide.md", "Bells", "When the bell rings"}
+    assert set(titles) == {"Guide", "Bells", "When the bell rings"}
     for link in page.all(".start a"):
         assert (await browser.get(link.get("href"))).status == 200
     question = await browser.get(page.all(".start .tag")[0].get("href"))
@@ -403,6 +412,17 @@ async def test_a_title_that_begins_with_a_number_keeps_it(browser: Browser, admi
     await admin.add("It is new", title="2.0 is the new tide table")
     found = (await browser.get("/console")).texts(".start .tag")
     assert set(found) == {"3 shifts at the lock", "2.0 is the new tide table"}
+
+
+async def test_questions_are_in_the_language_of_the_browser(browser: Browser, admin: Caller) -> None:
+    german = [f"Wie wird das Boot am Steg {n} vertäut?" for n in range(4)]
+    english = [f"How is the boat moored at berth {n}?" for n in range(5)]
+    for title in (*german, *english):
+        language = "german" if title in german else "english"
+        await admin.add(f"{title} An answer.", title=title, language=language)
+    for accepted, found in {"de-AT,de;q=0.9,en;q=0.8": german, "en": english, "ja": english, "": english}.items():
+        browser.http.headers["accept-language"] = accepted
+        assert set((await browser.get("/console")).texts(".start .tag")) == set(found), accepted
 
 
 async def test_indexes_and_the_like_are_not_questions(browser: Browser, work: Work) -> None:

@@ -17,7 +17,7 @@ from app.console.rendering import CurrentVisit, Visit
 from app.console.search_form import ADDRESS, LONGEST_ADDRESS, RANKING, SearchForm
 from app.console.session import HOME, console_router, local_page
 from app.console.start import gather_start
-from app.console.words import RELATIONSHIPS
+from app.console.words import RELATIONSHIPS, name_document
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.validation import validate
@@ -113,12 +113,13 @@ async def show_related(visit: CurrentVisit, entry_id: UUID) -> Response:
 
 
 async def _name_documents(visit: Visit, form: SearchForm, result: SearchResult) -> dict[str, str]:
-    """The names of the documents that the facets show."""
+    """The names of the documents that the facets and hits show."""
     counted = (result.facets or {}).get("asset_id")
     values = [str(value.value) for value in counted.values[:MOST_VALUES]] if counted is not None else []
-    shown = dict.fromkeys((*form.chosen("asset_id"), *values))
+    found_in = [str(hit.asset_id) for hit in result.results if hit.asset_id is not None]
+    shown = dict.fromkeys((*form.chosen("asset_id"), *values, *found_in))
     found = await visit.services.assets.find(visit.tenant_id, [UUID(asset_id) for asset_id in shown]) if shown else ()
-    return {str(asset.id): asset.name for asset in found}
+    return {str(asset.id): name_document(asset) for asset in found}
 
 
 async def _find_entry(visit: Visit, wanted: str) -> UUID:
