@@ -15,13 +15,15 @@ LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
 $(STAMP): requirements.lock requirements/dev.txt pyproject.toml clients/python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing pinned dependencies into $(VENV) ..."
+	@echo "installing $$(grep -c '==' requirements/dev.txt) pinned packages into $(VENV); a first time takes a minute or more ..."
 	@# uv installs them in a tenth of pip's time. Where it cannot, e.g. behind an index that only pip is told of, pip does.
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
 	@$(call LOCKED,dev) > $(VENV)/dev.lock
 	@$(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/uv.lock
-	@$(BIN)/uv pip install -qq --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/dev.lock \
-		|| $(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/dev.lock
+	@$(BIN)/uv pip install --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/dev.lock \
+		|| { echo "uv cannot install them; trying pip ..."; \
+			$(BIN)/python -m pip install --disable-pip-version-check --no-compile --no-deps --require-hashes -r $(VENV)/dev.lock; }
+	@echo "compiling the modules of the service ..."
 	@$(PIP) --no-deps --no-build-isolation -e . -e clients/python
 	@# The processes that parse documents cannot write files, so each would compile its modules again.
 	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [f.load() for f in formats.FORMATS]'

@@ -26,7 +26,7 @@ def usage(
     as_json: Annotated[bool, json_option("a list of days, as in GET /admin/usage")] = False,
 ) -> None:
     """Show searches, writes and embedded tokens by day, and the entries, files and bytes stored at its end."""
-    with open_door(choose_target(tenant), platform=True) as door:
+    with open_door(choose_target(tenant), doing="reading the usage") as door:
         days = door.run(administration.get_usage(first=first and first.date(), last=last and last.date())).items
     if as_json:
         print_json(door.read_answer()["items"])

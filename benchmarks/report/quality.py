@@ -1,4 +1,4 @@
-"""The tables of ranking quality for the README and the page of figures, from a report of `make eval`."""
+"""The tables of ranking quality for the page of figures, from a report of `make eval`."""
 
 from app.evaluation.evaluation import Evaluation
 from app.evaluation.metrics import Comparison, Run

@@ -7,8 +7,8 @@ from benchmarks.report.quality import LANGUAGES, QUALITY
 from benchmarks.report.tables import COMPARISON
 
 TABLES = (
-    ("README.md", "speed", COMPARISON, "make bench"),
-    ("README.md", "quality", QUALITY, "make eval"),
+    ("docs/figures.md", "speed", COMPARISON, "make bench"),
+    ("docs/figures.md", "quality", QUALITY, "make eval"),
     ("docs/figures.md", "languages", LANGUAGES, "make eval"),
 )
 """The document, the name of the table's place, the file with the table, and the command that writes it."""

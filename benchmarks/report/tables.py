@@ -19,7 +19,7 @@ HEADINGS = (
     "memory", "p50 / floor", "rate / floor",
 )  # fmt: skip
 COMPARISON = "comparison.md"
-"""The file with the table of the service and its peers, for the README."""
+"""The file with the table of the service and its peers, for the page of figures."""
 
 RECALL_HEADINGS = ("entries", "contender", "unfiltered", "1 % filter", "missing hits")
 TEXT_COLUMNS = frozenset({"contender", "embedding", "target", "bound", "met"})

@@ -33,6 +33,7 @@ async def test_a_preview_is_accessible_and_saves_nothing(
     visit = await visits.begin(token, width=width, scheme=scheme)
     page = visit.page
     await visit.open("/console/settings")
+    await page.locator("summary", has_text="Ranking").click()
     await page.get_by_label("Semantic weight").fill("0.9")
     await page.get_by_label("Keyword weight").fill("0.1")
     await page.get_by_label("Minimum similarity").fill("0")
@@ -52,6 +53,7 @@ async def test_settings_are_saved_by_a_second_step(visits: Visits, quay: UUID) -
     visit = await visits.begin(token)
     page = visit.page
     await visit.open("/console/settings")
+    await page.locator("summary", has_text="Ranking").click()
     await page.get_by_label("Fusion").select_option("rrf")
     await page.get_by_role("button", name="Preview the change").click()
     await page.get_by_role("button", name="Save these settings").click()

@@ -1,13 +1,16 @@
 """Searching in the console, from signing in to signing out."""
 
+import os
 import re
+import struct
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from app.auth.principal import Role
 from tests.browser.conftest import Visits
-from tests.browser.visit import Visit
+from tests.browser.visit import SCREENSHOTS, Visit
 
 QUERY = "how do we roll back a deploy"
 
@@ -212,3 +215,22 @@ async def test_reader_is_offered_no_changes(visits: Visits) -> None:
     assert await visit.page.get_by_role("button", name="Upload").count() == 0
     await visit.open("/console/health")
     await visit.expect(visit.page.get_by_text("tenant_admin")).to_be_visible()
+
+
+README_PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "search.png"
+SIZE = (1120, 780)
+
+
+async def test_the_picture_of_the_readme_is_a_search(visits: Visits, admin_token: str) -> None:
+    """`KB_REWRITE_GOLDEN=1 make test-browser` renews it."""
+    visit = await visits.begin(admin_token)
+    page = visit.page
+    await page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
+    await visit.open("/console?query=what+to+do+in+the+first+fifteen+minutes+of+an+incident&mode=keyword")
+    await visit.expect(page.locator(".hit mark").first).to_be_visible()
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    taken = await page.screenshot(path=SCREENSHOTS / "readme.png")
+    if os.environ.get("KB_REWRITE_GOLDEN"):
+        README_PICTURE.write_bytes(taken)
+    assert struct.unpack(">II", README_PICTURE.read_bytes()[16:24]) == SIZE
+    visit.check()

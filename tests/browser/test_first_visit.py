@@ -95,7 +95,7 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
     await page.get_by_role("searchbox").fill("quokka tide")
     await page.get_by_role("searchbox").press("Enter")
     await visit.expect(page.locator("#hit-1 mark", has_text="quokka")).to_be_visible()
-    await visit.expect(page.locator("#hit-1 .source")).to_contain_text("tides.md")
+    await visit.expect(page.locator("#hit-1 .source")).to_contain_text("Tides")
     await visit.take_picture("first-visit-6-found")
 
     # The link signs in only once.

@@ -17,7 +17,7 @@ from app.console.forms import Form, errors_at, read_texts, show_form
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.session import COOKIE, HOME, console_router, is_https, local_page
 from app.console.visitor import begin_everything, end_everything
-from app.console.words import name_reason, read_list
+from app.console.words import name_document, name_reason, read_list
 from app.contract.access import AccessPatch, ChangedAccess, ListedKind, Refused, SubjectAccess
 from app.contract.entries import MAX_TAG, Principals
 from app.contract.fields import Page, Principal
@@ -45,6 +45,7 @@ async def show_access(visit: CurrentVisit, item: str = "") -> Response:
     errors: dict[str, str] = {}
     people: Sequence[str] = ()
     hits: Sequence[Hit] = ()
+    names: dict[UUID, str] = {}
     if item.strip():
         try:
             if address := await _find_page(visit, item):
@@ -52,6 +53,10 @@ async def show_access(visit: CurrentVisit, item: str = "") -> Response:
             query = validate(SearchQuery, {"query": item.strip(), "limit": MOST_FOUND, "group_by": "asset"})
             found = await visit.services.search.search(visit.tenant_id, query, subject=visit.subject, recorded=False)
             hits = found.results
+            documents = await visit.services.assets.find(
+                visit.tenant_id, [hit.asset_id for hit in hits if hit.asset_id]
+            )
+            names = {document.id: name_document(document) for document in documents}
             people = await visit.services.access.find_people(
                 visit.tenant_id, item.strip(), MOST_FOUND, reader=visit.subject
             )
@@ -63,6 +68,7 @@ async def show_access(visit: CurrentVisit, item: str = "") -> Response:
         item=item,
         people=people,
         hits=hits,
+        names=names,
         errors=errors,
         restricted=visit.caller.tenant.restricted or visit.caller.sees_all,
     )

@@ -110,7 +110,7 @@ class Decoded:
 
 def unicode_encoding(data: bytes) -> tuple[str, int] | None:
     """The encoding that the byte order mark indicates, and the length of the mark; for UTF-16 without a mark, which
-    the zeros beside ASCII characters indicate, 0."""
+    the zeros between ASCII characters indicate, 0."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return encoding, len(mark)

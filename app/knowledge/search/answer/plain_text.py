@@ -278,7 +278,7 @@ _LINE_MARK = re.compile(r"\n(?: *(?:[-+=>#]|\d{1,9}[.)])| {4})")
 
 _WIDE = re.compile(r"[^\x00-\x7f]")
 _NUMBER = re.compile(r"\d{1,9}[.)]")
-_INCLUDED = re.compile(r"^ *;?-+8<-+.*$", re.M)
+INCLUDED = re.compile(r"^ *;?-+8<-+.*$", re.M)
 """A line that includes another file, as pymdownx reads it."""
 _DUNDER = re.compile(r"__\w+__")
 _BEFORE_NO_EMPHASIS = frozenset(".,;!?)]}/\\=+&^$#@%<")
@@ -297,7 +297,7 @@ def render_markdown(source: str) -> PlainText:
     """
     source = unify_spaces(source)
     if "8<-" in source:
-        source = _INCLUDED.sub(lambda line: " " * len(line[0]), source)
+        source = INCLUDED.sub(lambda line: " " * len(line[0]), source)
     # The parser takes 40 µs for a snippet; a text without marks reads as it is written.
     return _parse(source) if _is_marked(source) else fold(source)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from app.knowledge.search.answer.plain_text import (
+    INCLUDED,
     PlainText,
     fold,
     is_character_start,
@@ -251,14 +252,15 @@ def _choose_part(parts: Sequence[tuple[int, int]], positions: Sequence[Found], p
 
 
 def _skip_headings(title: str | None, content: str) -> int:
-    """The position after the opening lines that repeat headings of the title; 0 if there are none."""
+    """The position after the opening lines that repeat headings of the title or include a file; 0 if there are none."""
     headings = {fold(heading).text for heading in title.split(BETWEEN_HEADINGS)} if title else set()
     begins = tuple(heading.partition(" ")[0] for heading in headings)
     place = 0
     for line in LINE.finditer(content):
         text = line[0].lstrip("#")
         # The first line of most contents is all of their text.
-        if ("|" not in text and not text.lstrip().startswith(begins)) or fold(text).text not in headings:
+        is_heading = ("|" in text or text.lstrip().startswith(begins)) and fold(text).text in headings
+        if not is_heading and not INCLUDED.match(line[0]):
             return place if place < len(content) else 0
         place = line.end()
     return 0
