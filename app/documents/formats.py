@@ -6,6 +6,7 @@ the file is damaged, encrypted or over a limit, and RecognitionNeeded for pages 
 text recognition can read.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -487,7 +488,8 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
     controls = len(_CONTROLS.findall(head))
     codec = declared_codec(declared)
     allowed = max(_CONTROLS_SHARE * len(head), min(_FEW_CONTROLS, _FEW_SHARE * len(head)))
-    plain = unicode_encoding(head) is not None or controls <= allowed
+    zeros = b"\0" in head and not _is_utf8(head)
+    plain = unicode_encoding(head) is not None or (controls <= allowed and not zeros)
     return Sample(
         head=head,
         is_text=plain,
@@ -498,6 +500,15 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
         name=path.name,
         hints=frozenset(hints),
     )
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Whether the first bytes are UTF-8, which may end within a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def declared_codec(declared_type: str | None) -> str | None:

@@ -85,8 +85,8 @@ class ParsedDocument:
         parts: the members of an archive and the attachments of a mail, in order; empty for other formats.
         tables: in order; they do not overlap.
         hidden: in order; they do not overlap.
-        pages_without_text: numbers of pages that show something and have no text, as scanned pages do, and of those
-            that were recognised in part, or not read for lack of time; ascending.
+        pages_without_text: numbers of pages that show something and have no text, as scanned pages do, of those with a
+            picture of text, and of those that were recognised in part, or not read for lack of time; ascending.
         recognised: in order; they do not overlap.
         encoding: the encoding of a text, as Python names it; None for other formats.
         encoding_guessed: whether nothing declared it.
@@ -139,6 +139,7 @@ class ParseLimits:
         max_tables: of a file; all members of an archive together.
         max_hidden: hidden spans of a file; all members of an archive together.
         structure_seconds: of CPU time, for the structure trees of a PDF; without them if 0.
+        picture_seconds: of CPU time, for looking which pictures of a PDF show text; none are looked at if 0.
         ocr_seconds: for recognising text, in addition to `seconds`.
         ocr_page_seconds: for recognising one page.
         ocr_pages: recognised of one file; all members of an archive together.
@@ -156,6 +157,7 @@ class ParseLimits:
     max_tables: int = 20_000
     max_hidden: int = 20_000
     structure_seconds: float = 4.0
+    picture_seconds: float = 5.0
     ocr_seconds: float = 300.0
     ocr_page_seconds: float = 60.0
     ocr_pages: int = 1_000

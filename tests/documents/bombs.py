@@ -102,3 +102,11 @@ def write_wide_structure(elements: int) -> bytes:
         + b"".join(leaf % (10 + number, number) for number in range(elements))
         + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
     )
+
+
+def write_picture_bomb(text: bytes) -> bytes:
+    """A page of text with a small picture that unpacks to 200 MB."""
+    content = b"q 300 0 0 200 90 90 cm /X Do Q BT /F 12 Tf 90 700 Td (%s) Tj ET" % text
+    image = b"/Type /XObject /Subtype /Image /Width 20000 /Height 10000 /BitsPerComponent 8 /ColorSpace /DeviceGray"
+    data = zlib.compress(b"\xff" * 190_000_000 + bytes(10_000_000), 1)
+    return write_pdf_object(write_stream(4, content) + write_stream(5, data, image + b" /Filter /FlateDecode"))

@@ -73,6 +73,7 @@ def test_format_is_recognised_from_the_bytes(
     [
         (b"\x7fELF\x02\x01\x01\x00\x00", "kind of file is not supported"),
         (bytes(range(256)), "kind of file is not supported"),
+        (b"MZ\0" + b"\xff" * 8_000, "kind of file is not supported"),
         (b"PK\x05\x06" + bytes(18), "kind of file is not supported"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "old Office"),
         (b"{\\rtf1 text}", "RTF"),

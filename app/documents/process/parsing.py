@@ -134,8 +134,10 @@ async def _run_adapted(request: _Request) -> tuple[bytearray, int]:
         return await _run_adapted(replace(request, readers=FORMATS))
     if _find_failure(answer, limits) == GuessingMissing.__name__ and not request.guesses:
         return await _run_adapted(replace(request, guesses=True))
-    if status == -signal.SIGPROF and limits.structure_seconds:
-        return await _run_adapted(replace(request, limits=replace(limits, structure_seconds=0.0)))
+    has_pdf = any(reader.name == "pdf" for reader in request.readers)
+    if has_pdf and (status == -signal.SIGPROF or -status in _CRASHES) and limits.picture_seconds:
+        # Its structure, or a picture that nobody has to see, needs too much.
+        return await _run_adapted(replace(request, limits=replace(limits, structure_seconds=0.0, picture_seconds=0.0)))
     return answer, status
 
 

@@ -1,7 +1,10 @@
 """Scans: images, and pages of a PDF without a text layer, whose text is recognised."""
 
 import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pypdfium2 import PdfiumError, raw
@@ -9,8 +12,10 @@ from pypdfium2 import PdfiumError, raw
 from app.documents.formats import name_image
 from app.documents.ocr.access import Image, explain_missing_text, find_recogniser
 from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.patience import limited_to
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.pdf.lines import join_hyphenation
+from app.documents.readers.pdf.words import Box, Word
 from app.documents.readers.text import clean_text
 from app.errors import UnreadableDocument
 
@@ -60,6 +65,9 @@ _UNREADABLE = 0.3
 _DOTS = 200 / 72
 """Dots for each point of a page: 200 dpi."""
 
+Margins = tuple[float, float, float, float]
+"""Left, bottom, right and top, in points."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScannedPage:
@@ -108,11 +116,88 @@ def is_scan(page: Any, text: str) -> bool:
     return not letters and shapes >= _SHAPES
 
 
-def draw_page(page: Any, limits: ParseLimits) -> Image:
-    """Draw a page at 200 dpi, a very large one at fewer."""
+_SOME_LINES = (150, 45)
+"""Width and height in points of a picture on a page with text that can show some lines of text."""
+_WITHIN = 20
+"""Characters of the text layer within a picture: with more, it is a scan that has its text, or the background."""
+_MOST_PICTURES = 200
+_LOOKED_AT = 120
+"""Pixels of the longer side of a picture that is looked at."""
+_PAPER = 0.4
+"""Share of a picture of text that has the brightness of its paper; photographs have many, empty pictures only one."""
+_EMPTY = 0.995
+_LEAST_LETTERS = 10
+"""Of the text of a picture; less is a logo."""
+
+
+class PictureReader:
+    """Recognises the text of pictures on the pages of one file that have text, too."""
+
+    def __init__(self, limits: ParseLimits, clock: Callable[[], float] = time.process_time) -> None:
+        self._limits, self._clock = limits, clock
+        self._looked, self._spent = 0, 0.0
+
+    def read(self, page: Any, boxes: Sequence[Box]) -> tuple[list[str], bool]:
+        """The texts of the pictures in these boxes, and whether they are all. Raises RecognitionNeeded."""
+        texts, complete = [], True
+        for box in boxes:
+            cut = _find_margins(page, box)
+            if cut is None or not self._looks_like_text(page, box, cut):
+                continue
+            recogniser = find_recogniser()
+            found = recogniser.recognise(partial(draw_page, page, self._limits, cut)) if recogniser else None
+            if found is not None and sum(map(str.isalnum, found.text)) >= _LEAST_LETTERS:
+                texts.append(found.text)
+            complete = complete and found is not None and found.complete
+        return texts, complete
+
+    def _looks_like_text(self, page: Any, box: Box, cut: Margins) -> bool:
+        if self._looked >= _MOST_PICTURES or self._spent >= self._limits.picture_seconds:
+            return False
+        began = self._clock()
+        scale = min(1.0, _LOOKED_AT / max(box.x1 - box.x0, box.y1 - box.y0))
+        with limited_to(self._limits.picture_seconds - self._spent):
+            bitmap = page.render(scale=scale, crop=cut, grayscale=True)
+        levels = bytes(bitmap.buffer).translate(_LEVELS)
+        self._looked += 1
+        self._spent += self._clock() - began
+        return _PAPER * len(levels) <= max(map(levels.count, range(_STEPS))) < _EMPTY * len(levels)
+
+
+_STEPS = 16
+_LEVELS = bytes(value * _STEPS // 256 for value in range(256))
+"""Brightness in steps."""
+
+
+def choose_pictures(boxes: Sequence[Box], words: Sequence[Word]) -> list[Box]:
+    """The pictures that can show some lines of text which the text layer lacks."""
+    return [
+        box
+        for box in boxes
+        if box.x1 - box.x0 >= _SOME_LINES[0]
+        and box.y1 - box.y0 >= _SOME_LINES[1]
+        and sum(len(word.text) for word in words if _holds(box, word)) <= _WITHIN
+    ]
+
+
+def _holds(box: Box, word: Word) -> bool:
+    return box.x0 <= word.x0 and word.x1 <= box.x1 and box.y0 <= word.y <= box.y1
+
+
+def _find_margins(page: Any, box: Box) -> Margins | None:
+    """The parts of the page around a box; None for a turned page, and for a box that is not on the page."""
+    left, bottom, right, top = page.get_bbox()
+    if page.get_rotation() or min(box.x1, right) - max(box.x0, left) < 1 or min(box.y1, top) - max(box.y0, bottom) < 1:
+        return None
+    return max(0.0, box.x0 - left), max(0.0, box.y0 - bottom), max(0.0, right - box.x1), max(0.0, top - box.y1)
+
+
+def draw_page(page: Any, limits: ParseLimits, cut: Margins = (0, 0, 0, 0)) -> Image:
+    """Draw a page without the margins that are cut off, at 200 dpi, a very large one at fewer."""
     width, height = page.get_size()
-    scale = min(_DOTS, math.sqrt(limits.ocr_pixels / max(1.0, width * height)))
-    bitmap = page.render(scale=scale, rev_byteorder=False)
+    area = (width - cut[0] - cut[2]) * (height - cut[1] - cut[3])
+    scale = min(_DOTS, math.sqrt(limits.ocr_pixels / max(1.0, area)))
+    bitmap = page.render(scale=scale, crop=cut, rev_byteorder=False)
     return bitmap.to_numpy()[:, :, :3].copy()
 
 

@@ -1,11 +1,13 @@
 """The models, in the confined process. Skipped without the extra `ocr`; `make test-ocr` installs it."""
 
+import io
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
 import pytest
 from PIL import Image
+from pypdf import PdfReader, PdfWriter
 
 from app.documents.ocr.access import is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
@@ -77,6 +79,21 @@ async def test_pages_without_time_are_listed() -> None:
     document = await parse_document(data, limits=ParseLimits(ocr_pages=1))
     assert lines_of(document) == ENGLISH
     assert (document.total_pages, document.pages_without_text) == (3, (2, 3))
+
+
+async def test_a_picture_on_a_page_with_text_is_recognised() -> None:
+    picture = draw_page(ENGLISH, dpi=150).crop((0, 0, 1275, 400))
+    page = PdfReader(io.BytesIO(save(picture, "PDF", resolution=200))).pages[0]
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(write_pdf([["A report with text of its own."] * 4]))))
+    writer.pages[0].merge_translated_page(page, 60, 100)
+    out = io.BytesIO()
+    writer.write(out)
+    document = await parse_document(out.getvalue(), "report.pdf")
+    assert document.text.startswith("A report with text of its own.")
+    assert [line for line in ENGLISH if line in document.text] == ENGLISH
+    end = len(document.text)
+    assert (document.is_recognised(0, 5), document.is_recognised(end - 5, end)) == (False, True)
+    assert document.pages_without_text == ()
 
 
 async def test_images_in_an_archive_are_recognised() -> None:

@@ -19,7 +19,7 @@ from app.documents.parsed import ParseLimits, PartSpan
 from app.documents.process import parsing
 from app.documents.process.parsing import ParserCrashed, ParserDied, ParserExhausted, parse_document
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
-from tests.documents.bombs import write_heavy_pages, write_wide_structure
+from tests.documents.bombs import write_heavy_pages, write_picture_bomb, write_wide_structure
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
 from tests.fixtures.documents import (
     WORD,
@@ -246,6 +246,12 @@ async def test_an_error_of_the_reader_is_damage(monkeypatch: pytest.MonkeyPatch)
 async def test_a_structure_that_takes_too_long_is_left_out() -> None:
     limits = ParseLimits(structure_seconds=0.2)
     assert (await parse_document(write_wide_structure(40_000), "a.pdf", limits)).text == "tagged words"
+
+
+async def test_a_picture_that_needs_too_much_does_not_lose_the_text_around_it() -> None:
+    data = write_picture_bomb(b"the words around it")
+    document = await parse_document(data, "a.pdf", ParseLimits(picture_seconds=0.02))
+    assert document.text == "the words around it"
 
 
 async def test_pages_that_cannot_be_read_in_time_are_refused_early() -> None:

@@ -1,10 +1,12 @@
 """Images, and pages of a PDF that are images: listed, or recognised."""
 
+import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from PIL import Image
+from pypdf import PdfReader, PdfWriter
 
 from app.documents.ocr.access import RecognitionNeeded, provide
 from app.documents.ocr.layout import Found
@@ -16,7 +18,17 @@ from app.documents.readers.scans import parse_image
 from app.errors import UnreadableDocument
 from tests.documents.drawn_pdf import PROSE, read_drawn, write_lines
 from tests.documents.listing import list_pages
-from tests.documents.ocr.pages import ENGLISH, ListedEngine, found, join_pdfs, save, stamp, write_image, write_scan
+from tests.documents.ocr.pages import (
+    ENGLISH,
+    ListedEngine,
+    draw_page,
+    found,
+    join_pdfs,
+    save,
+    stamp,
+    write_image,
+    write_scan,
+)
 from tests.documents.office import write_zip
 from tests.fixtures.documents import write_pdf
 
@@ -118,6 +130,55 @@ def test_a_text_layer_that_has_more_than_the_image_is_kept() -> None:
 def test_a_page_with_enough_text_over_an_image_is_not_recognised() -> None:
     document = read(stamp(SCAN, *ENGLISH), [found("wrong " * 90, 0, 0, 900)])
     assert document.text.split() == " ".join(ENGLISH).split()
+
+
+def write_report(*, kind: str = "text", size: tuple[int, int] = (400, 120)) -> bytes:
+    """A page of text with a picture, and one without."""
+    picture = draw_page([f"{name:<12}{depth} m" for name, depth in (("Quay", 4), ("Pier", 3))], dpi=72).crop(
+        (40, 20, 440, 140)
+    )
+    if kind == "photo":
+        picture = Image.linear_gradient("L").resize((400, 120))
+    page = PdfReader(io.BytesIO(save(picture.resize(size), "PDF", resolution=72))).pages[0]
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(write_pdf([PROSE, ["The second page has no picture."]]))))
+    writer.pages[0].merge_translated_page(page, 80, 100)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+DEPTHS = [found("Depths of the quay and the pier", 20, 0, 300)]
+
+
+def test_a_picture_of_text_on_a_page_with_text_is_recognised() -> None:
+    document = read(write_report(), DEPTHS)
+    assert (document.total_pages, document.pages_without_text) == (2, ())
+    first, second = list_pages(document)
+    assert first.endswith("\n\nDepths of the quay and the pier")
+    assert PROSE[0].split()[0] in first
+    assert second == "The second page has no picture."
+    assert [document.text[span.start : span.end] for span in document.recognised] == [DEPTHS[0].text]
+
+
+def test_a_page_with_a_picture_of_text_is_named_where_it_is_not_recognised() -> None:
+    assert read(write_report(), DEPTHS, ocr_pages=0).pages_without_text == (1,)
+    provide("absent")
+    document = reader.parse(write_report(), ParseLimits())
+    assert (document.pages_without_text, document.recognised) == ((1,), ())
+    provide("elsewhere")
+    with pytest.raises(RecognitionNeeded):
+        reader.parse(write_report(), ParseLimits())
+
+
+@pytest.mark.parametrize("changes", [{"kind": "photo"}, {"size": (120, 36)}])
+def test_photographs_and_small_pictures_are_not_recognised(changes: dict[str, Any]) -> None:
+    provide("elsewhere")
+    assert reader.parse(write_report(**changes), ParseLimits()).pages_without_text == ()
+
+
+def test_a_logo_adds_nothing() -> None:
+    document = read(write_report(), [found("ACME", 0, 0, 90)])
+    assert (document.recognised, document.pages_without_text) == ((), ())
 
 
 IMAGE_LINES = [found("A hyphen-", 0, 0, 300), found("ated word", 0, 30, 300)]

@@ -186,6 +186,7 @@ class Block:
         likely: whether a heading looks like one.
         numbers: how many numbers precede a heading: 2 for `5.3`.
         y: where it begins.
+        recognised: whether its text was recognised on a picture.
     """
 
     kind: Kind
@@ -198,6 +199,7 @@ class Block:
     likely: bool = False
     numbers: int = 0
     table: Table | None = None
+    recognised: bool = False
 
 
 @dataclass(slots=True)

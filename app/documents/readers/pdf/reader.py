@@ -38,7 +38,7 @@ from app.documents.readers.pdf.structure import (
 )
 from app.documents.readers.pdf.tables import Table, take_ruled_tables
 from app.documents.readers.pdf.words import Box, Word, find_turns, read_words
-from app.documents.readers.scans import read_scan
+from app.documents.readers.scans import PictureReader, choose_pictures, read_scan
 from app.documents.readers.text import clean_text, collapse_spaces
 from app.errors import UnreadableDocument
 
@@ -102,6 +102,7 @@ class PdfText:
         headings: list[tuple[int, Block, str]] = []
         tables: list[tuple[int, int, int]] = []
         hidden: list[tuple[int, int, HiddenReason]] = []
+        pictures: list[tuple[int, int]] = []
         before: Block | None = None
         for block in blocks:
             marked = clean_text(block.text).strip("\n")
@@ -119,6 +120,8 @@ class PdfText:
                 tables.append((length, length + end, length + len(text)))
             if sum(map(str.isalnum, "".join(text[start:end] for start, end, _ in spans))) >= _LEAST_HIDDEN:
                 hidden.extend((length + start, length + end, reason) for start, end, reason in spans if start < end)
+            if block.recognised:
+                pictures.append((length, length + len(text)))
             parts.append(text)
             length += len(text)
             before = block
@@ -128,6 +131,8 @@ class PdfText:
         self._written = self._written or span.start < span.end
         if recognised:
             self._builder.mark_recognised(span.start, span.end)
+        for start, end in pictures:
+            self._builder.mark_recognised(span.start + start, span.start + end)
         for start, block, text in headings:
             title = collapse_spaces(text)
             self._candidates.append(
@@ -331,7 +336,7 @@ _MOST_WORDS = 20_000
 @dataclass(slots=True)
 class _Page:
     """Lines of a page in the coordinates of its upright text; `asides` has text in other directions and outside,
-    `plain` all text where the layout was not read, and `shows` is whether it draws something."""
+    `plain` all text where the layout was not read, and `pictures` the texts of pictures, which are in `boxes`."""
 
     index: int
     low: float = 0.0
@@ -339,6 +344,8 @@ class _Page:
     pieces: list[Piece] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     asides: list[str] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
     plain: str | None = None
     recognised: bool = False
     complete: bool = True
@@ -358,6 +365,7 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
     lengths: Counter[Style] = Counter()
     pace = Pace(total, limits.seconds, clock)
     tags = Tags(limits.structure_seconds)
+    pictures = PictureReader(limits)
     without: list[int] = []
     opened = 0
     characters = 0
@@ -368,7 +376,7 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
             if not pace.allows_reading():
                 pages.append(_Page(index, complete=False))
                 continue
-            page = _read_page(document, index, limits, tags, pace)
+            page = _read_page(document, index, limits, tags, pace, pictures)
             opened += page is not None
             page = page or _Page(index)
             found = found or bool(page.pieces or page.tables or page.plain)
@@ -417,10 +425,13 @@ def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: Page
         for region in join_regions(order_items(items)):
             blocks.extend(build_blocks(region, body, outline, page.low + page.height / 2))
     blocks.extend(Block("aside", text, (body, False), 0) for text in page.asides)
+    blocks.extend(Block("aside", text, (body, False), 0, recognised=True) for text in page.pictures)
     return blocks
 
 
-def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace: Pace) -> _Page | None:
+def _read_page(
+    document: Any, index: int, limits: ParseLimits, tags: Tags, pace: Pace, pictures: PictureReader
+) -> _Page | None:
     with_layout = pace.allows_layout(index)
     try:
         with pace.opening():
@@ -441,7 +452,9 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace:
         if not words:
             return _Page(index, complete=read.complete)
         found = _lay_out(index, words, page, tags, pdfium.find_address(document.raw))
-        found.complete = read.complete
+        texts, complete = pictures.read(page, found.boxes)
+        found.pictures = [join_hyphenation(clean_text(text)) for text in texts]
+        found.complete = read.complete and complete
         return found
     finally:
         text_page.close()
@@ -466,4 +479,5 @@ def _lay_out(index: int, words: Sequence[Word], page: Any, tags: Tags, document:
     if turns and upright:
         low, high = min(word.y for word in upright), max(word.y for word in upright)
     tables, rest = take_ruled_tables(upright, drawings)
-    return _Page(index, low, high - low, find_pieces(rest), tables, asides)
+    boxes = choose_pictures(drawings.images, words)
+    return _Page(index, low, high - low, find_pieces(rest), tables, asides, boxes)
