@@ -66,7 +66,9 @@ def poisoned(site: Site) -> tuple[str, Stock]:
     site.call("POST", "/knowledge/search", token, json={"query": f"zyzzyva{TEXT}", "tags": ["none"]})
     verdict = {"search_id": found["metadata"]["search_id"], "relevant": False}
     site.call("POST", "/knowledge/feedback", token, json={**verdict, "entry_id": found["results"][0]["id"]})
-    return token, Stock(entry["id"], asset["id"], saved["id"], found["metadata"]["search_id"])
+    erased = site.call("POST", "/knowledge/entries", token, json={"content": f"erased {TEXT}"})
+    erasure = site.call("POST", "/admin/erasures", token, json={"entry_id": erased["id"]})
+    return token, Stock(entry["id"], asset["id"], saved["id"], found["metadata"]["search_id"], erasure["id"])
 
 
 async def expect_nothing_acted(visit: Visit, place: str) -> None:

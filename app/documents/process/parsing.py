@@ -136,7 +136,7 @@ async def _run_adapted(request: _Request) -> tuple[bytearray, int]:
         return await _run_adapted(replace(request, guesses=True))
     has_pdf = any(reader.name == "pdf" for reader in request.readers)
     if has_pdf and (status == -signal.SIGPROF or -status in _CRASHES) and limits.picture_seconds:
-        # Its structure, or a picture that nobody has to see, needs too much.
+        # Its structure, or a picture that can be left out, needs too much.
         return await _run_adapted(replace(request, limits=replace(limits, structure_seconds=0.0, picture_seconds=0.0)))
     return answer, status
 
