@@ -85,7 +85,7 @@ _WORD_SIGN = re.compile("[^\x00-\x7f]")
 _WITHIN = re.compile("(?<=[a-z])[^\x00-\x7f’·](?=[a-z])")
 _CAPITAL_WITHIN = re.compile("[а-яё][А-ЯЁ]")
 _KANA = re.compile("[\u3040-\u30ff]")
-_KANA_SHARE = 0.2
+_KANA_SHARE = 0.1
 _SAMPLE = 256 << 10
 _LATIN_RUN = 2.0
 """Letters beyond ASCII stand alone among those of a Latin alphabet, while other scripts have nothing else."""
@@ -99,8 +99,8 @@ _LEGIBLE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A text, the name of the encoding that it had, whether that was guessed, and how many control characters it has,
-    which are removed later."""
+    """A text, the name of the encoding that it had, whether that was guessed, and how many control characters it
+    had, which were removed."""
 
     text: str
     encoding: str
@@ -169,7 +169,8 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
     UnreadableDocument when nothing fits.
     """
     text, encoding, is_guessed = _decode(data, declared)
-    return Decoded(text, encoding, is_guessed, len(_CONTROLS.findall(text)))
+    text, controls = _CONTROLS.subn("", text)
+    return Decoded(text, encoding, is_guessed, controls)
 
 
 def _decode(data: bytes, declared: str | None) -> tuple[str, str, bool]:
@@ -205,8 +206,9 @@ def guess_codec(data: bytes, first: str = _WESTERN) -> str | None:
         best = max(explained, key=explained.__getitem__)  # of several, the first
         if explained[best] >= _LEGIBLE:
             return best
-    if _has_kana(sample):
-        return "euc_jp"
+    for japanese in ("euc_jp", "cp932"):
+        if _has_kana(sample, japanese):
+            return japanese
     matches = load_guessing().from_bytes(sample, cp_isolation=_OTHER, enable_fallback=False)
     # Of encodings of one alphabet, a wrong one has capitals within words.
     match = min(matches, key=lambda match: len(_CAPITAL_WITHIN.findall(str(match))), default=None)
@@ -224,11 +226,11 @@ def _explain(sample: bytes, encoding: str) -> float:
     return (known - within) / max(1, found.total())
 
 
-def _has_kana(sample: bytes) -> bool:
-    """Whether the bytes are EUC-JP, in which each sentence has kana, while they are rare in other texts so read."""
-    if not fits(sample, "euc_jp"):
+def _has_kana(sample: bytes, encoding: str) -> bool:
+    """Whether the bytes are Japanese, in which each sentence has kana, while they are rare in other texts so read."""
+    if not fits(sample, encoding):
         return False
-    text = sample.decode("euc_jp")
+    text = sample.decode(encoding)
     return len(_KANA.findall(text)) > _KANA_SHARE * sum(character > "\x7f" for character in text)
 
 

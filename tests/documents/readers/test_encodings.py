@@ -95,6 +95,12 @@ def test_zeros_alone_do_not_make_a_text(data: bytes) -> None:
     assert unicode_encoding(data) is None
 
 
+@pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp"])
+@pytest.mark.parametrize("text", ["倉庫の在庫" * 5, "四月の報告.txt\n予算.csv", "日報\n会議のメモ"])
+def test_few_japanese_words_are_recognised(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding)).text == text
+
+
 def test_truncated_utf16_does_not_fail() -> None:
     assert decode("ab".encode("utf-16")[:-1]).text == "a\ufffd"
 
@@ -143,6 +149,9 @@ def test_a_few_control_characters_do_not_make_a_text_binary() -> None:
     document = kind.read(source, LIMITS)
     assert "rises  twice" in document.text
     assert document.removed_controls == 1
+    assert (
+        find_format("csv").read(b"id,name\n1,Ha\x1ffen\n2,Kai", LIMITS).text == "id: 1 | name: Hafen\nid: 2 | name: Kai"
+    )
     for binary in (b"MZ\x90\0\x03\0text", bytes(range(1, 32)) * 20 + b"text" * 20):
         with pytest.raises(UnsupportedMediaType):
             detect_format(binary, "tides.md")
