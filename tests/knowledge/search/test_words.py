@@ -523,10 +523,10 @@ async def test_a_word_that_is_nearly_the_same_in_one_language_corrects_it_in_all
 ) -> None:
     layers = await write(services, tenant, "The boundary of a layer.", "The boundary of a wing.", language="english")
     await write(services, tenant, "Die Grenzschicht.", language="german")
-    (other,) = await write(services, tenant, "A shape bounded by walls.", language="english")
+    await write(services, tenant, "A shape bounded by walls.", language="english")
     result = await services.search.search(tenant.id, SearchQuery(query="bounary", mode="keyword", explain=True))
     assert keyword_leg_of(result).corrections == {"bounary": "boundary"}
-    assert set(ids(result)) == set(layers) and other not in ids(result)
+    assert set(ids(result)) == set(layers)
     assert all(hit.matched_terms == ("boundary",) for hit in result)
 
 
