@@ -86,7 +86,7 @@ OPEN = {
     "POST /console/sign-in",
     "POST /console/sign-out",
 }
-IDS = ("entry_id", "asset_id", "saved_search_id", "key_id", "search_id", "name")
+IDS = ("entry_id", "asset_id", "saved_search_id", "key_id", "search_id", "erasure_id", "name")
 
 
 def path_of(page: str, ids: dict[str, str] | None = None) -> tuple[str, str]:
