@@ -210,8 +210,8 @@ def guess_codec(data: bytes, first: str = _WESTERN) -> str | None:
         if _has_kana(sample, japanese):
             return japanese
     matches = load_guessing().from_bytes(sample, cp_isolation=_OTHER, enable_fallback=False)
-    # Of encodings of one alphabet, a wrong one has capitals within words. That of a Mac has the small letters of Windows'
-    # but one, and is rare.
+    # Of encodings of one alphabet, a wrong one has capitals within words.
+    # That of a Mac is rare, and has nearly the same lowercase as that of Windows.
     match = min(
         matches,
         key=lambda match: (len(_CAPITAL_WITHIN.findall(str(match))), match.encoding == "mac_cyrillic"),
