@@ -228,7 +228,7 @@ async def haunted(damaged: str) -> str:
         await database.close()
 
 
-@pytest.mark.parametrize("level", ["info", "debug"])
+@pytest.mark.parametrize("level", [pytest.param("info", marks=pytest.mark.slow), "debug"])
 def test_doctor_prints_no_text_of_a_tenant_and_no_secret(
     knowledge: CommandLine, haunted: str, damaged: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
