@@ -1,5 +1,6 @@
 """`knowledge usage`: what a tenant used by day."""
 
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from app.cli.door import open_door
 from app.cli.execution import TenantOption, choose_target, json_option, program
 from app.cli.output.text import print_json, print_table
+from app.contract.administration import DayUsage
 from knowledge_client import administration
 
 
@@ -31,7 +33,7 @@ def usage(
     if as_json:
         print_json(door.read_answer()["items"])
         return
-    names = ("day", "searches", "writes", "embedded_tokens", "entries", "files", "bytes")
+    names = [field.name for field in fields(DayUsage)]
     print_table(
         [name.replace("_", " ") for name in names], [[str(getattr(day, name)) for name in names] for day in days]
     )

@@ -61,17 +61,17 @@ async def load_templates(connection: Any) -> None:
     async with connection.transaction():
         await connection.execute("lock table shards.templates in share row exclusive mode")
         rows = await connection.fetch("select place, name, owner, definition from shards.templates order by place")
-        names = [name for _, name, _, _ in wanted]
+        former, own = ({name for _, name, _, _ in templates} for templates in (rows, wanted))
         changed = [tuple(row) for row in rows] != wanted
         if changed:
-            await _drop_copies(connection, {name for _, name, _, _ in rows} | {*names}, needed=True)
+            await _drop_copies(connection, former | own, needed=True)
             await connection.execute("delete from shards.templates; delete from shards.adopted")
             await connection.executemany(
                 "insert into shards.templates (place, name, owner, definition) values ($1, $2, $3, $4)", wanted
             )
         await connection.execute("select shards.adopt(g) from shards.local_groups() g")
         if changed:
-            await _drop_copies(connection, {name for _, name, _, _ in rows} - {*names}, needed=False)
+            await _drop_copies(connection, former - own, needed=False)
 
 
 async def _drop_copies(connection: Any, names: Iterable[str], *, needed: bool) -> None:

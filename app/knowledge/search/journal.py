@@ -163,9 +163,7 @@ def rank_entries(ranking: Ranking, query: SearchQuery) -> list[RankedEntry]:
 def _pack_ranking(ranking: Ranking, query: SearchQuery) -> bytes:
     """The candidates of a ranking as they are stored."""
     candidates = shown(ranking.candidates)
-    columns: dict[str, Sequence[Any]] = {}
-    if candidates:
-        columns.update(zip(RANKS, zip(*map(ranks_of, candidates), strict=True), strict=True))
+    columns = {name: [getattr(c, name) for c in candidates] for name in RANKS}
     columns["updated_at"] = [c.updated_at.timestamp() for c in candidates]
     if query.group_by is not None:
         columns["passages"] = [c.passages for c in candidates]
