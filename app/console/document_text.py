@@ -9,6 +9,7 @@ from typing import Literal
 
 from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import DocumentPart, TextPart
+from app.knowledge.search.answer.plain_text import INCLUSION
 
 Style = Literal["plain", "code", "strong", "em", "del"]
 
@@ -111,10 +112,10 @@ _CELL = re.compile(r"(?<!\\)\|")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?P<lines>(?:(?!---|\.\.\.)[^\n]*\n){1,200})(?:---|\.\.\.)[ \t]*(?:\n|$)")
 _FACT = re.compile(r"(?P<name>[\w][\w .-]{0,80}):(?P<value>(?:\s.*)?)$", re.DOTALL)
 _UNSEEN = re.compile(
-    r"""
-      ^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*(?:\n(?![ ]{0,3}(?P=fence))[^\n]*)*(?:\n[ ]{0,3}(?P=fence)[^\n]*)?
-    | (?P<ticks>`{1,4})[^`\n]{1,400}(?P=ticks)
-    | (?P<unseen><!--(?:(?!-->).){0,4000}+-->|^[ \t]*;?-+8<-+[^\n]*)
+    rf"""
+      ^[ ]{{0,3}}(?P<fence>`{{3,}}|~{{3,}})[^\n]*(?:\n(?![ ]{{0,3}}(?P=fence))[^\n]*)*(?:\n[ ]{{0,3}}(?P=fence)[^\n]*)?
+    | (?P<ticks>`{{1,4}})[^`\n]{{1,400}}(?P=ticks)
+    | (?P<unseen><!--(?:(?!-->).){{0,4000}}+-->|^[ \t]*{INCLUSION})
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )

@@ -278,7 +278,8 @@ _LINE_MARK = re.compile(r"\n(?: *(?:[-+=>#]|\d{1,9}[.)])| {4})")
 
 _WIDE = re.compile(r"[^\x00-\x7f]")
 _NUMBER = re.compile(r"\d{1,9}[.)]")
-INCLUDED = re.compile(r"^ *;?-+8<-+.*$", re.M)
+INCLUSION = r";?-+8<-+[^\n]*"
+INCLUDED = re.compile(rf"^ *{INCLUSION}", re.M)
 """A line that includes another file, as pymdownx reads it."""
 _DUNDER = re.compile(r"__\w+__")
 _BEFORE_NO_EMPHASIS = frozenset(".,;!?)]}/\\=+&^$#@%<")
