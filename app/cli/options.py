@@ -71,6 +71,9 @@ OWN: Mapping[str, Mapping[str, Own]] = {
             " metadata.KEY; may be repeated.",
             "FIELD",
         ),
+        "boost": Own(help="Rank entries higher by {values}; may be repeated.", metavar="BOOST"),
+        "asset_id": Own(("--asset",), "Only this uploaded file."),
+        "metadata": Own(help='Only entries with these values, such as {"year": 2020}.'),
         "cursor": Own(help="Continue a search of the last 24 hours where it ended.", metavar="CURSOR"),
     },
     "entry": {
@@ -92,10 +95,6 @@ LEFT_OUT = {
     "explain",  # also chooses the output
     *(
         "weights",
-        "asset_id",
-        "metadata",
-        "boost",
-        "recent_half_life_days",
         "rrf_k",
         "ef_search",
         "query_embedding",
