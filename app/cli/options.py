@@ -93,13 +93,7 @@ OWN: Mapping[str, Mapping[str, Own]] = {
 LEFT_OUT = {
     "query",  # an argument
     "explain",  # also chooses the output
-    *(
-        "weights",
-        "rrf_k",
-        "ef_search",
-        "query_embedding",
-        "diversity",
-    ),
+    *("weights", "rrf_k", "ef_search", "query_embedding", "diversity"),
 }
 """Fields of a search that commands do not offer."""
 

@@ -104,6 +104,9 @@ def test_search_applies_filters(knowledge: CommandLine, filled: str) -> None:
     assert contents(*words, "--tag", "crane", "--tag", "quay", "--all-tags") == {"The"}
     assert contents(*words, "--min-confidence", "0.5") == {"Moorings", "The"}
     assert contents(*words, "--source", "asset") == set()
+    assert contents(*words, "--asset", "01890000-0000-7000-8000-000000000000") == set()
+    assert contents(*words, "--metadata", '{"year": 1990}') == set()
+    assert len(contents(*words, "--boost", "recent", "--recent-half-life-days", "7")) == 3
 
 
 def test_search_observes_the_limits_of_the_tenant_and_the_service(

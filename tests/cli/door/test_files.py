@@ -114,10 +114,10 @@ def test_an_entry_is_added_read_changed_explained_and_deleted(anywhere: CommandL
 
     changed = anywhere.succeed(
         *("edit", "crane-1", "--title", "The crane", "--tag", "lift", "--clear", "expires-at", "--verified"),
-        *("--if-version", str(added["entry"]["version"]), "--json"),
+        *("--metadata", '{"year": 2025}', "--if-version", str(added["entry"]["version"]), "--json"),
     ).json
     assert (changed["title"], changed["tags"], changed["expires_at"]) == ("The crane", ["lift"], None)
-    assert (changed["is_verified"], changed["metadata"]["year"]) == (True, 2024)
+    assert (changed["is_verified"], changed["metadata"]["year"]) == (True, 2025)
     stale = anywhere("edit", "crane-1", "--title", "x", "--if-version", str(added["entry"]["version"]))
     assert (stale.status, "has changed since it was read" in stale.err) == (1, True)
 
@@ -125,7 +125,7 @@ def test_an_entry_is_added_read_changed_explained_and_deleted(anywhere: CommandL
     shown = anywhere.succeed("get", entry_id).out
     assert "title: The crane\n" in shown
     assert "is verified: yes\n" in shown
-    assert 'metadata: {"year": 2024}\n' in shown
+    assert 'metadata: {"year": 2025}\n' in shown
     assert shown.endswith("\nThe crane lifts twelve tons.\n")
     assert anywhere.succeed("get", entry_id, "--text").out == "The crane lifts twelve tons.\n"
 
