@@ -51,6 +51,7 @@ async def search_all(caller: Caller, **query: Any) -> list[list[str]]:
             return pages
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("explain", [False, True])
 async def test_a_page_of_a_search_ends_early_and_its_cursor_continues(filled: Caller, explain: bool) -> None:
     pages = await search_all(filled, explain=explain)
@@ -126,6 +127,7 @@ async def test_a_page_of_the_audit_trail_ends_early(admin: Caller, api_services:
     assert await read_pages(admin, "/admin/audit") == [filling, 1]
 
 
+@pytest.mark.slow
 async def test_the_results_of_a_batch_are_bounded_together(filled: Caller) -> None:
     search = {"query": "harbour", "mode": "keyword", "limit": 50, "duplicates": "show"}
     small = {"query": "nothing like it", "mode": "keyword"}
@@ -264,6 +266,7 @@ async def test_a_tenant_whose_requests_all_wait_waits_while_another_one_is_activ
     await asyncio.wait_for(waiting, 60)
 
 
+@pytest.mark.slow
 async def test_memory_is_released_after_a_large_body_a_large_answer_and_a_large_file(
     api_services: Services, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ async def test_a_change_and_its_row_are_kept_or_lost_together(name: str, scene: 
     assert await stage.read_tables() != tables
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ALL_READS)
 async def test_an_administrative_read_leaves_exactly_one_row_or_is_not_answered(name: str, scene: Scene) -> None:
     act, stage = ALL_READS[name], scene.stage

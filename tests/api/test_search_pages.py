@@ -61,6 +61,7 @@ async def fill_asked(admin: Caller) -> str:
     return cursor
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "other",
     [

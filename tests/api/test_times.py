@@ -175,6 +175,7 @@ async def test_odd_characters_are_stored_and_asked_for(admin: Caller) -> None:
         assert answer.status_code == 200, ascii(text)
 
 
+@pytest.mark.slow
 async def test_a_sample_of_characters_and_pairs_is_found(admin: Caller) -> None:
     await check(admin, [*representatives()[::700], *pairs()[::1400]])
 

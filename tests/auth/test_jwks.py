@@ -119,6 +119,7 @@ async def test_keys_are_renewed_in_the_background_before_they_expire(
     assert issuer.requests == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("status", "headers", "body"),
     [

@@ -269,6 +269,7 @@ def test_import_clears_the_tenant_after_asking(knowledge: CommandLine, tenant: s
     assert [entry["content"] for entry in exported(knowledge, tenant)] == ["new"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
 def test_import_names_the_field_of_what_cannot_be_stored(
     knowledge: CommandLine, tenant: str, tmp_path: Path, name: str

@@ -89,6 +89,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "environment"),
     [
@@ -130,6 +131,7 @@ def test_a_command_loads_only_its_own_module(offline: CommandLine) -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_command_with_a_current_schema_does_not_load_alembic(knowledge: CommandLine) -> None:
     code = (
         "import sys; from app.cli.main import main; status = main(['tenant', 'list'])\n"

@@ -248,6 +248,7 @@ def test_runs_of_a_folder_add_move_replace_and_remove_files(knowledge: CommandLi
     assert "docs agrees with its origin as of " in told.out
 
 
+@pytest.mark.slow
 def test_files_have_the_readers_of_the_last_pattern_that_matches(
     knowledge: CommandLine, tenant: str, folder: Path
 ) -> None:
@@ -271,6 +272,7 @@ def test_files_have_the_readers_of_the_last_pattern_that_matches(
         assert refused.err.startswith("error: --readers-of: must be PATTERN=PRINCIPAL,PRINCIPAL")
 
 
+@pytest.mark.slow
 def test_origin_that_cannot_be_listed_changes_nothing(knowledge: CommandLine, tenant: str, folder: Path) -> None:
     knowledge.succeed("sync", "docs", str(folder), "--tenant", tenant)
     failed = knowledge("sync", "docs", str(folder / "none"), "--tenant", tenant, "--allow-empty")

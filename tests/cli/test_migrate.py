@@ -111,6 +111,7 @@ def expect(run: CommandLine, line: str, *arguments: str) -> None:
     assert (result.status, result.out, result.err) == (1, "", f"{wanted}\n"), arguments
 
 
+@pytest.mark.sampled(2)
 @others
 def test_commands_refuse_an_external_database_of_another_version(
     checking: CommandLine, fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, statement: str, line: str
@@ -134,6 +135,7 @@ def test_commands_refuse_an_external_database_of_another_version(
     assert asyncio.run(read(fresh_database)) == before
 
 
+@pytest.mark.sampled(2)
 @others
 def test_commands_refuse_a_data_folder_of_another_version(
     offline: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, line: str

@@ -196,6 +196,7 @@ async def test_demo_is_work_of_the_service(services: Services) -> None:
     assert warn_of_unnamed_work.cache_info().hits == unnamed
 
 
+@pytest.mark.slow
 async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(services: Services) -> None:
     # The first start got only this far.
     await services.tenants.create(NewTenant("demo"), actor="test")

@@ -230,6 +230,7 @@ def test_one_client_serves_several_threads(service: RunningService, token: str) 
     assert [entry.content for entry in read] == [f"berth {n}" for n in range(8)]
 
 
+@pytest.mark.slow
 async def test_former_versions_are_listed_and_a_search_is_replayed(call: ClientCaller) -> None:
     await call("run", _put_settings({"keep_versions_days": 1}))
     entry = await call("create_entry", "The harbour opens at six.")
@@ -454,6 +455,7 @@ async def test_readers_are_set_with_an_entry_an_asset_and_a_source(join: Join) -
     assert (await joe("get_entry", opened.id)).readers is None
 
 
+@pytest.mark.slow
 async def test_the_access_to_many_items_is_changed_until_done(join: Join) -> None:
     jane, joe = join("jane", "finance"), join("joe", "sales")
     written = [{"content": f"Payroll {n}", "tags": ["payroll"]} for n in range(201)]

@@ -46,6 +46,7 @@ def expect_ok(command: Sequence[str], project: Path, service: RunningService, to
     assert done.stdout.strip() == "ok"
 
 
+@pytest.mark.slow
 def test_a_generated_python_client_works(tmp_path: Path, service: RunningService, token: str) -> None:
     project = make_project("python", tmp_path, service)
     expect_success(GENERATE_PYTHON, project)

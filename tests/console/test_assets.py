@@ -4,6 +4,8 @@ import time
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from app.composition.services import Services
 from app.console.document_text import make_blocks, mark_chunks, read_marks
 from app.console.pages.assets import PART
@@ -405,6 +407,7 @@ async def test_markdown_reads_without_line_breaks_comments_and_included_files(br
     ]
 
 
+@pytest.mark.slow
 def test_what_is_not_seen_is_found_in_linear_time() -> None:
     for text in ("<!-- " * 20_000, "`" * 50_000, "```\n" * 20_000, "--8<" * 20_000, "~~~\n<!--" * 10_000):
         part = DocumentPart(text, 0, len(text), 0, 1, (), (), (), (), None)

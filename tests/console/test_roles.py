@@ -48,6 +48,7 @@ async def test_every_page_asks_a_signed_out_visitor_to_sign_in(signed_out: Brows
         assert await open_page(signed_out, page) == (303 if page.startswith("GET") else 401), page
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", list(Role))
 async def test_every_page_is_refused_only_to_other_roles(app: FastAPI, admin: Caller, role: Role) -> None:
     browser = open_browser(app, make_token(admin.tenant_id, role))

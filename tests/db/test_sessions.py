@@ -26,6 +26,7 @@ TIME_LIMIT = parse_statement("time_limit", "select current_setting('statement_ti
 OWN_TENANT = parse_statement("own_tenant", "select :tenant_id::uuid")
 
 
+@pytest.mark.slow
 async def test_background_work_of_a_tenant_does_not_use_the_turns_of_its_callers(seeded: Seeded) -> None:
     """With several tenants active, each has a share of the connections; long work does not count against it."""
     database = Database(seeded.database.service_dsn, pool_size=LEAST_SHARE + 4, pool_timeout=2, crowd=1)

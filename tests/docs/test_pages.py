@@ -50,6 +50,7 @@ def test_every_block_names_its_language_and_every_reason_is_given() -> None:
     assert not [block.place for block in others if block.marker != "not run"]
 
 
+@pytest.mark.slow
 def test_links_lead_to_existing_pages_and_headings(texts: dict[str, str]) -> None:
     broken = []
     for page, text in texts.items():

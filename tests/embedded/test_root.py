@@ -205,6 +205,7 @@ def test_ordinary_user_runs_postgres_as_itself(open_folder: Path) -> None:
     assert not find_processes(data_dir)
 
 
+@pytest.mark.slow
 def test_data_of_another_user_is_refused_with_its_name(template: Path, open_folder: Path) -> None:
     subprocess.run(["cp", "-a", template, open_folder / "data"], check=True)
     with UserProcess(open_folder / "data", wrapper=become_unprivileged()) as user:

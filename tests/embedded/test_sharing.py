@@ -37,6 +37,7 @@ def test_database_is_utf8_and_sorts_identically_everywhere(tmp_path: Path) -> No
         assert fetch_value(dsn, "show timezone") == "UTC"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -217,6 +218,7 @@ def test_postgres_that_dies_is_reported_with_its_log(prepared_dir: Path) -> None
         assert fetch_value(repaired.start().dsn(), "select 1") == 1
 
 
+@pytest.mark.slow
 def test_cluster_of_another_version_is_refused_with_its_number(prepared_dir: Path) -> None:
     (prepared_dir / "postgres" / "PG_VERSION").write_text("12\n")
     with pytest.raises(ConfigurationError, match=r"created by Postgres 12, installed is 18"):

@@ -222,6 +222,7 @@ def test_every_contender_is_here() -> None:
     assert {name for name, _ in find_contenders()} == PEERS | set(OWN)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "over_http" else name for name in OWN]
 )
@@ -230,6 +231,7 @@ async def test_a_contender_answers(name: str, race: Race, tmp_path: Path, monkey
     await check_answers(name, race)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(PEERS))
 async def test_a_peer_answers_if_it_is_installed(name: str, race: Race) -> None:
     try:
@@ -385,6 +387,7 @@ def test_each_question_is_asked_once_in_turn_with_words(tmp_path: Path) -> None:
     assert all(any(text in document.text for document in library.documents) for text in [asked[0], *asked[2:]])
 
 
+@pytest.mark.slow
 def test_texts_are_made_up_without_the_collections(tmp_path: Path) -> None:
     library = read_library(20, folder=tmp_path)
     assert (len(library.documents), library.questions, library.kind) == (20, (), "made-up words")

@@ -121,6 +121,7 @@ async def wait_for_processes(service: ServedProcess, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_a_start_without_room_for_a_process_has_one_reason(service_dsn: str, tmp_path: Path) -> None:
     wrapper = [*as_ordinary_user(tmp_path), "prlimit", "--nproc=1"]
     with pytest.raises(AssertionError, match="error: ") as failed:

@@ -82,6 +82,7 @@ async def test_a_rest_that_drips_ends_the_connection(monkeypatch: pytest.MonkeyP
         assert (await reading).endswith(b"no")
 
 
+@pytest.mark.slow
 async def test_a_rest_that_waits_for_its_turns_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.5)
     now = [0.0]

@@ -232,6 +232,7 @@ def served(settings: Settings, api_services: Services, verifier: TokenVerifier) 
     return create_app(settings, api_services, verifier)
 
 
+@pytest.mark.slow
 async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
     served: FastAPI, api_services: Services
 ) -> None:

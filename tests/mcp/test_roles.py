@@ -121,6 +121,7 @@ def test_no_tool_takes_a_tenant() -> None:
         assert tool.input_schema["additionalProperties"] is False
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("role", "mode"), [*((role, "auto") for role in LISTED), (Role.CREATOR, "legacy")])
 async def test_a_caller_sees_and_uses_only_the_tools_of_its_role(
     app: FastAPI, api_tenant: Tenant, role: Role, mode: str

@@ -172,6 +172,7 @@ def test_web_server_is_listed_with_its_folders(site: str, end: str) -> None:
     assert listing.skipped == [(".hidden.md", "hidden")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", ["/site/", "/site/deep/", "/site/tides.md"])
 def test_folder_or_file_that_cannot_be_read_fails_the_listing(site: str, broken: set[str], path: str) -> None:
     broken.add(path)

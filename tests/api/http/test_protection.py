@@ -232,6 +232,7 @@ async def test_an_answer_with_an_etag_is_not_compressed(filled: Caller) -> None:
         assert not {"content-encoding", "vary"} & {*headers, *others}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("accepted", "compressed"),
     [

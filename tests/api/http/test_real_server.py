@@ -84,6 +84,7 @@ async def test_an_upload_of_60_megabytes_is_answered_with_413(caller: Caller) ->
     assert (await caller.get("/knowledge/assets")).json()["items"] == []
 
 
+@pytest.mark.slow
 async def test_a_large_body_without_a_token_is_answered_with_401(caller: Caller) -> None:
     for path in ("/knowledge/search", "/knowledge/assets"):
         expect_problem(await caller.http.post(path, content=pieces(40)), 401)

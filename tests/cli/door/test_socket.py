@@ -60,6 +60,7 @@ def test_the_service_listens_in_a_folder_of_its_user(knowledge: CommandLine, fil
         ask(filled)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -120,6 +121,7 @@ def test_the_name_of_a_socket_does_not_show_the_key(knowledge: CommandLine) -> N
     assert place.key not in repr(place)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", [0o750, 0o701, 0o777])
 def test_a_folder_that_others_can_enter_is_not_used(
     knowledge: CommandLine, filled: str, parent: Path, mode: int
@@ -186,6 +188,7 @@ def test_a_command_works_next_to_the_socket_of_a_service_that_was_killed(knowled
         path.unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_a_command_works_next_to_a_service_that_does_not_answer(knowledge: CommandLine, filled: str) -> None:
     path = _leave_socket(os.getpid())
     path.unlink()
@@ -227,6 +230,7 @@ WRITES = (
 UNKNOWN = "so it is not known whether this was done: look with `knowledge get` or `knowledge list` before"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", WRITES, ids=lambda command: command[0])
 def test_the_outcome_of_a_write_is_not_known_where_the_service_was_killed(
     knowledge: CommandLine, filled: str, path: Path, command: tuple[str, ...]

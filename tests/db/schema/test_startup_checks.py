@@ -142,6 +142,7 @@ async def test_empty_database_is_refused(cluster: EmbeddedAddress, template: str
         assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
 
 
+@pytest.mark.slow
 async def test_database_whose_first_migration_failed_is_refused(cluster: EmbeddedAddress, template: str) -> None:
     async with new_database(cluster) as empty:
         async with connected(empty.superuser_dsn) as superuser:

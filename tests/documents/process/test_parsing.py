@@ -305,6 +305,7 @@ def test_killed_parent_leaves_no_process(tmp_path: Path) -> None:
 CHARSETS = ("koi8-r", "windows-1251", "iso-8859-5", "cp866", "mac-cyrillic", "utf-8")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("charset", [*CHARSETS, "shift_jis", "gb18030", "euc-kr", "big5"])
 async def test_declared_encoding_is_read_without_opening_its_module(charset: str) -> None:
     word = "Привет" if charset in CHARSETS else {"euc-kr": "한국"}.get(charset, "日本")

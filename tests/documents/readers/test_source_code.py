@@ -207,6 +207,7 @@ def test_chunks_of_code_know_the_path_of_definitions_and_keep_their_indentation(
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -308,6 +309,7 @@ def test_source_map_has_the_names_of_its_sources() -> None:
         parse_source_map('{"sources": [', LIMITS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [

@@ -95,6 +95,7 @@ async def test_remote_wrong_dimension_is_a_permanent_failure(provider: QueryCach
     assert (failure.attempts, failure.permanent) == (1, True)
 
 
+@pytest.mark.sampled(2)
 async def test_remote_wrong_count_is_refused(provider: QueryCache, wire: WireServer) -> None:
     wire.script = [Reply(body=lambda request: encode_rows(request, [[1.0] * DIMENSIONS] * 2))] * 3
     failure = await fail_query(provider)
@@ -115,6 +116,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.sampled(2)
 async def test_remote_malformed_body_is_refused(kind: str, wire: WireServer) -> None:
     provider = build(kind, wire, attempts=2, failure_threshold=100)
     wire.script = [Reply(body=body) for body in MALFORMED for _ in range(2)]

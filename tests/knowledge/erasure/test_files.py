@@ -115,6 +115,7 @@ async def _delete(services: Services, tenant_id: UUID, asset_id: UUID) -> None:
     await services.assets.delete(tenant_id, asset_id)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("remove", [_erase, _delete])
 @pytest.mark.parametrize("data", [b"The harbour closes.", b"The harbour opens."], ids=["other", "same"])
 async def test_an_upload_to_an_asset_that_is_removed_waits_and_stores_it_again(

@@ -33,6 +33,7 @@ FILES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FILES)
 async def test_hidden_text_flags_and_quarantines_its_chunk_only(
     services: Services, tenant: Tenant, run_jobs: RunJobs, name: str

@@ -63,6 +63,7 @@ async def test_worker_of_another_process_is_notified_of_new_work(
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", ["announced", "found", "of a dead worker"])
 async def test_a_job_is_begun_when_it_is_due(
     services: Services, tenant: Tenant, fresh_database: TestDatabase, failing_provider: FailingProvider, way: str

@@ -171,6 +171,7 @@ async def test_vectors_without_meaning_in_common_wait_for_the_admin_by_default(m
     assert await move.sql("select model_id from tenants") == OLD
 
 
+@pytest.mark.slow
 async def test_comparison_and_decision_are_part_of_every_state(move: Move) -> None:
     await move.add(50)
     started = await move.start()
@@ -193,6 +194,7 @@ async def test_comparison_and_decision_are_part_of_every_state(move: Move) -> No
         await move.status()
 
 
+@pytest.mark.slow
 async def test_model_with_the_same_neighbours_is_switched_to(move: Move) -> None:
     await move.add(50)
     await move.keep_meaning(f"entry number {n}" for n in range(50))
@@ -203,6 +205,7 @@ async def test_model_with_the_same_neighbours_is_switched_to(move: Move) -> None
     assert (change.comparison.semantic_overlap, change.comparison.queries) == (1.0, 50)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("entries", [3, 15])
 async def test_few_entries_are_too_little_evidence_at_any_threshold(move: Move, entries: int) -> None:
     await move.add(entries)
@@ -378,6 +381,7 @@ async def test_every_step_is_in_the_audit(move: Move) -> None:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

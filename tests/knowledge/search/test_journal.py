@@ -144,6 +144,7 @@ LARGE: dict[str, Callable[[int], SearchQuery]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in ("metadata", "assets") else kind for kind in LARGE]
 )

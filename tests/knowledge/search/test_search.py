@@ -305,6 +305,7 @@ async def test_a_batch_without_a_provider_of_its_model_falls_back_to_keywords(
         assert (result.metadata.fallback_mode, result.metadata.degraded) == (True, ["embedding_unavailable"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 async def test_answers_tell_what_is_so(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
@@ -432,6 +433,7 @@ async def test_a_page_is_filled_although_one_asset_has_most_of_the_best_passages
     assert max(hit.group.total for hit in page if hit.group is not None) >= 520
 
 
+@pytest.mark.slow
 async def test_pages_of_groups_are_pinned(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     await upload(services, tenant, a=3, b=3, c=3, d=3)
     await run_jobs()

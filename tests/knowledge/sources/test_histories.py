@@ -279,6 +279,7 @@ async def test_run_that_deletes_more_than_a_fifth_needs_a_confirmation(services:
     assert len(await assets_of(services, tenant, "shelf")) == 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("bytes_now", "reason"), [(b"", "5 of 5"), (b"\x00\x01\x02" * 99, "is not supported")])
 async def test_files_that_can_no_longer_be_read_keep_their_assets_without_a_confirmation(
     services: Services, tenant: Tenant, bytes_now: bytes, reason: str

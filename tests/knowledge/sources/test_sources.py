@@ -110,6 +110,7 @@ async def test_upload_must_have_the_digest_of_the_manifest(services: Services, t
     assert (await services.sources.get(tenant.id, "shelf")).missing == 1
 
 
+@pytest.mark.slow
 async def test_equal_paths_and_bytes_of_two_sources_and_a_caller_are_assets_of_their_own(
     services: Services, tenant: Tenant
 ) -> None:
@@ -126,6 +127,7 @@ async def test_equal_paths_and_bytes_of_two_sources_and_a_caller_are_assets_of_t
     assert (await services.assets.get(tenant.id, named.id)).source is None
 
 
+@pytest.mark.slow
 async def test_file_that_cannot_be_ingested_does_not_prevent_agreement(services: Services, tenant: Tenant) -> None:
     shelf = Shelf({**FIVE, "broken.pdf": b"%PDF-1.7 nothing", "picture.xyz": b"\x00\x01\x02\x03" * 99, "void.md": b""})
     outcome = await run_source(services, tenant, shelf)
@@ -185,6 +187,7 @@ async def test_asset_deleted_during_a_run_prevents_agreement(services: Services,
     assert (status.agrees, status.agreed_at, status.missing) == (False, None, 1)
 
 
+@pytest.mark.slow
 async def test_deleted_source_keeps_its_assets_unless_told_otherwise(services: Services, tenant: Tenant) -> None:
     await run_source(services, tenant, Shelf(dict(FIVE)), "one")
     await run_source(services, tenant, Shelf(dict(FIVE)), "two")

@@ -131,6 +131,7 @@ def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
     assert str(read(tmp_path, "a.yml", tagged)[-1][1]).startswith("error: is not YAML")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("item", "error"),
     [

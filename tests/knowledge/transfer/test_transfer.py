@@ -44,6 +44,7 @@ async def test_round_trip_is_exact(services: Services, full: Tenant, other_tenan
     assert first == second
 
 
+@pytest.mark.slow
 async def test_restoring_again_changes_nothing(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:

@@ -204,6 +204,7 @@ async def test_a_search_that_believes_in_a_given_up_index_finds_newer_entries(st
     assert result.results[0].content == "the newcomer"
 
 
+@pytest.mark.slow
 async def test_a_neighbour_in_the_partition_changes_nothing_of_a_search(stock: Stock, tenant: Tenant) -> None:
     """Strategy, `exact` and the pages that the index scan reads are the same with and without the neighbour's vectors,
     which lie exactly where the search looks."""

@@ -322,6 +322,7 @@ async def test_a_search_that_did_not_look_at_all_is_not_exact(
     assert found.metadata.estimated_matches <= passing
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BOUNDED)
 async def test_the_same_search_is_exact_within_the_bounds(
     services: Services, keeper: Tenant, past: datetime, name: str

@@ -313,6 +313,7 @@ async def disturb(services: Services, tenant: Tenant, result: SearchResult) -> N
     await services.entries.create(tenant.id, EntryDraft(content="harbour at night, harbour at night", tags=["sea"]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("changed", [False, True], ids=["unchanged", "changed since"])
 @pytest.mark.parametrize("fusion", get_args(Fusion))
 @pytest.mark.parametrize(

@@ -310,6 +310,7 @@ async def test_newest_change_comes_first(
     assert found == (changed if tags else [*changed, written[3], written[1]])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 async def test_cut_keeps_the_newest(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, mode: Mode
