@@ -18,9 +18,9 @@ import asyncpg
 import orjson
 
 from app.auth.principal import Role
-from app.cli.demo import load_demo
 from app.cli.token import make_token
 from app.composition.database import open_database
+from app.composition.demo import load_demo
 from app.composition.services import Services, open_services
 from app.contract.administration import NewTenant
 from app.db.rows import new_id

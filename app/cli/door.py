@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 from app import errors
-from app.cli.execution import Local, Remote, Target, open_service, open_tenants, working
+from app.cli.execution import Local, Remote, Target, open_service, open_tenants
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
 from app.cli.place import find_place
@@ -344,6 +344,8 @@ async def _open_api(settings: Settings, *, works: bool, platform: bool, creates:
         else:
             services = await stack.enter_async_context(open_service(settings))
             if works:
+                from app.composition.services import working
+
                 await stack.enter_async_context(working(services))
         yield create_private_api(services, max_upload_bytes=settings.ingestion.max_upload_bytes)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -313,6 +312,7 @@ def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
     """
     import asyncio
 
+    from app.concurrency.background import on_signals
     from app.db.principals import SERVICE, act_as
 
     signalled = False
@@ -357,22 +357,6 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
         runner.run(work)
 
 
-@contextlib.contextmanager
-def on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` at SIGINT and SIGTERM, inside the running event loop."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
 def is_database_absent(settings: Settings) -> bool:
     """Whether the embedded database does not exist yet."""
     return settings.database.embedded and not (settings.database.data_dir / "postgres").exists()
@@ -413,36 +397,3 @@ async def open_tenants(settings: Settings) -> AsyncIterator[Platform]:
     require_database(settings)
     async with open_platform(settings) as platform:
         yield platform
-
-
-@contextlib.asynccontextmanager
-async def working(services: Services, *, warns: bool = True) -> AsyncIterator[None]:
-    """Run a worker in this process, in addition to others; its failure ends the command.
-
-    It parses files here, so it warns of the protections that this system lacks, unless the command does so elsewhere.
-    """
-    import asyncio
-
-    from app.documents.process.parsing import log_missing_protections
-
-    tasks = [asyncio.create_task(services.worker.run())]
-    if warns:
-        tasks.append(asyncio.create_task(log_missing_protections()))
-    current = asyncio.current_task()
-    assert current is not None
-
-    def give_up(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            current.cancel()
-
-    tasks[0].add_done_callback(give_up)
-    try:
-        yield
-        # A short command also waits for its warning.
-        await asyncio.gather(*tasks[1:])
-    finally:
-        tasks[0].remove_done_callback(give_up)
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task

@@ -16,7 +16,8 @@ from app.cli.execution import TenantOption, choose_target, json_option, program
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_progress
 from app.cli.output.text import MOST_REASONS, list_reasons, name_some, print_json, remark
-from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
+from app.cli.waiting import AssetWatch, wait_for_embeddings
+from app.concurrency.patience import POLL_SECONDS
 from app.errors import (
     DatabaseUnavailable,
     Forbidden,

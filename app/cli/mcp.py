@@ -14,16 +14,7 @@ import typer
 from pydantic import SecretStr
 
 from app.auth.principal import Principal, Role, check_groups
-from app.cli.execution import (
-    TenantOption,
-    asks_for_all,
-    named_env_file,
-    open_tenant,
-    program,
-    read_settings,
-    run_async,
-    working,
-)
+from app.cli.execution import TenantOption, asks_for_all, named_env_file, open_tenant, program, read_settings, run_async
 from app.cli.output.text import print_json
 from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError
@@ -127,6 +118,7 @@ def _find_program() -> str:
 async def _serve(
     settings: Settings, slug: str, role: Role, subject: str, groups: tuple[str, ...], sees_all: bool
 ) -> None:
+    from app.composition.services import working
     from app.mcp.answers.passages import Links
     from app.mcp.stdio import serve_stdio
 

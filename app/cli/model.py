@@ -25,6 +25,7 @@ from app.cli.execution import (
 )
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, print_table, remark
+from app.concurrency.patience import POLL_SECONDS, STALLED_SECONDS
 from app.contract.models import ModelChange
 from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError, InvalidInput, KnowledgeError, ModelChangeNotFound
@@ -202,9 +203,6 @@ async def _list(settings: Settings) -> list[dict[str, Any]]:
 
 
 Action = Literal["start", "rebuild", "status", "switch", "back", "end"]
-POLL_SECONDS = 0.25
-STALLED_SECONDS = 60.0
-"""Wait for a failing provider: as long as `ingest` and `import` wait."""
 
 
 class ChangeStalled(KnowledgeError):

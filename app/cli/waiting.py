@@ -1,6 +1,5 @@
 """Wait until writes are searchable, with progress on stderr."""
 
-import math
 import time
 from collections.abc import Callable
 from uuid import UUID
@@ -8,40 +7,15 @@ from uuid import UUID
 from app.cli.door import Door
 from app.cli.output.progress import show_progress
 from app.cli.output.text import remark
+from app.concurrency.patience import POLL_SECONDS, STALLED_SECONDS, Patience
 from app.errors import AssetNotFound, Forbidden
 from knowledge_client import administration, assets
 from knowledge_client.models import Asset
 
-POLL_SECONDS = 0.25
 LOOK_AHEAD = 20
 """Unfinished assets to check per round: jobs finish roughly in the order of submission."""
-STALLED_SECONDS = 60.0
 UPKEEP_SECONDS = 3.0
 """Seconds to also wait for the word statistics of a large tenant; some jobs are due later, and any worker runs them."""
-
-
-class Patience:
-    """The limit of a wait: it ends `still` seconds after the last progress; after a while, it reports a reason once."""
-
-    def __init__(self, still: float = math.inf) -> None:
-        self._still = still
-        self._least = math.inf
-        self._since = time.monotonic()
-        self._told = False
-
-    def is_over(self, left: float) -> bool:
-        """Check with the remaining work. Only a new minimum is progress: postponed jobs start again."""
-        now = time.monotonic()
-        if left < self._least:
-            self._least, self._since = left, now
-            return False
-        waited = now - self._since
-        if waited >= self._still:
-            return True
-        if not self._told and waited > STALLED_SECONDS:
-            self._told = True
-            remark("no progress for a while; all uploads are stored, so Ctrl-C is safe")
-        return False
 
 
 class AssetWatch:
@@ -79,12 +53,16 @@ class AssetWatch:
 
     def finish(self, report: Callable[[], None]) -> None:
         """Wait until every asset is indexed or failed. A worker must be running, here or elsewhere."""
-        patience = Patience()
+        patience = Patience(tell=_reassure)
         while self.waiting:
             if not self.look():
                 time.sleep(POLL_SECONDS)
             report()
             patience.is_over(self._left)
+
+
+def _reassure() -> None:
+    remark("no progress for a while; all uploads are stored, so Ctrl-C is safe")
 
 
 def _look(door: Door, asset_id: UUID) -> Asset | None:
@@ -108,7 +86,7 @@ def wait_for_embeddings(door: Door, still: float = STALLED_SECONDS) -> int | Non
 
     A worker must be running, here or elsewhere.
     """
-    patience = Patience(still)
+    patience = Patience(still, _reassure)
     pending = count_pending(door)
     if pending:
         total = pending

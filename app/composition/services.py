@@ -23,6 +23,7 @@ from app.db.database import Database
 from app.db.principals import EVERYONE, Rights, acting_as
 from app.db.schema.owner import register_model
 from app.documents.parsed import ParseLimits
+from app.documents.process.parsing import log_missing_protections
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores
 from app.knowledge.administration.platform import PlatformService
@@ -311,3 +312,32 @@ async def _services_at(
         if reranker is not None:
             await reranker.close()
         await database.close()
+
+
+@contextlib.asynccontextmanager
+async def working(services: Services, *, warns: bool = True) -> AsyncIterator[None]:
+    """Run a worker in this process, in addition to others; its failure cancels the block.
+
+    It parses files here, so it warns of the protections that this system lacks, unless the caller does so elsewhere.
+    """
+    tasks = [asyncio.create_task(services.worker.run())]
+    if warns:
+        tasks.append(asyncio.create_task(log_missing_protections()))
+    current = asyncio.current_task()
+    assert current is not None
+
+    def give_up(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            current.cancel()
+
+    tasks[0].add_done_callback(give_up)
+    try:
+        yield
+        # A short block also waits for its warning.
+        await asyncio.gather(*tasks[1:])
+    finally:
+        tasks[0].remove_done_callback(give_up)
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

@@ -1,9 +1,13 @@
-"""Start background work outside of requests, load things once, and return memory to the system after large bodies."""
+"""Start background work outside of requests, end work on a signal, load things once, and return memory to the system
+after large bodies.
+"""
 
 import asyncio
+import contextlib
 import functools
+import signal
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -16,6 +20,20 @@ def start_background(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
     """Start work that is independent of requests: its log lines name no request, not even the one that started it."""
     # Otherwise a task keeps a copy of its creator's context variables, such as the id and the span of a request.
     return asyncio.create_task(work, context=Context())
+
+
+@contextlib.contextmanager
+def on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` at SIGINT and SIGTERM, inside the running event loop."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 def once(load: Callable[[], Result]) -> Callable[[], Result]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.cli.door import Door
-from app.cli.execution import working
 from app.cli.ingest import find_files, name_file
-from app.cli.waiting import AssetWatch, Patience, wait_for_embeddings
-from app.composition.services import Services
+from app.cli.waiting import AssetWatch, wait_for_embeddings
+from app.composition.services import Services, working
+from app.concurrency.patience import Patience
 from app.contract.administration import NewTenant, Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.demo import STILL_SECONDS, curl_line, load_demo
+from app.cli.demo import curl_line
 from app.cli.serve.command import count_processes
 from app.cli.serve.process import describe_address
+from app.composition.demo import STILL_SECONDS, load_demo
 from app.composition.services import Services
 from app.contract.administration import NewTenant
 from app.contract.entries import Entry, EntryDraft

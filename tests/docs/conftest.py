@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from app.auth.principal import Role
-from app.cli.demo import SLUG, load_demo
+from app.composition.demo import SLUG, load_demo
 from app.contract.administration import NewTenant
 from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import log_as_service, on_signals, program, read_settings, run_until_stopped
+from app.cli.execution import log_as_service, program, read_settings, run_until_stopped
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def worker() -> None:
 
 async def _work(settings: Settings) -> None:
     from app.composition.services import open_services
+    from app.concurrency.background import on_signals
     from app.documents.process.parsing import log_missing_protections
     from app.hosts import bind_metrics
     from app.telemetry.tracing import open_tracing

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from app.cli.execution import log_as_service, on_signals
+from app.cli.execution import log_as_service
 from app.concurrency.part import Part
 
 if TYPE_CHECKING:
@@ -48,19 +48,24 @@ def keep_loaded_objects() -> None:
 
 async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: Part | None = None) -> None:
     """Serve until a signal. With `demo`, load the sample knowledge first. Raises ConfigurationError."""
+    from app.concurrency.background import on_signals
+
     task = asyncio.current_task()
     assert task is not None
     with on_signals(task.cancel):
-        from app.cli.demo import load_demo, welcome
-        from app.cli.serve.server import Server, serving_commands
+        from app.cli.demo import welcome
+        from app.cli.output.text import remark
+        from app.cli.serve.private import serving_commands
+        from app.composition.demo import load_demo
         from app.composition.identity import open_verifier
         from app.composition.services import open_services
         from app.main import create_app
+        from app.web.server import Server
 
         if not demo:
             log_as_service(settings)
         async with open_services(settings, part=part) as services, open_verifier(settings) as verifier:
-            tenant = await load_demo(services) if demo else None
+            tenant = await load_demo(services, remark) if demo else None
             log_as_service(settings)
             app = create_app(settings, services, verifier, part=part, metrics=listeners.metrics)
             # Not uvicorn's lifespan: it would log a failed start as a stack, and exit by itself.
@@ -76,7 +81,14 @@ async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: P
                         typer.echo(hints.text)
 
                 keep_loaded_objects()
-                await Server(app, settings.server, announce, part).serve(sockets=[listeners.service])
+                server = Server(
+                    app,
+                    announce,
+                    part,
+                    connections_per_address=settings.server.connections_per_address,
+                    drain_seconds=settings.server.drain_seconds,
+                )
+                await server.serve(sockets=[listeners.service])
 
 
 def describe_address(host: str, port: int) -> str:

@@ -119,10 +119,13 @@ def import_modules() -> None:
     # Its threads would not exist in the processes that are forked.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import app.cli.demo
-    import app.cli.serve.server
+    import app.cli.output.text
+    import app.cli.serve.private
+    import app.composition.demo
     import app.composition.identity
     import app.composition.services
-    import app.main  # noqa: F401  # only loaded, as those above
+    import app.main
+    import app.web.server  # noqa: F401  # only loaded, as those above
 
 
 log = logging.getLogger("app.cli.serve")

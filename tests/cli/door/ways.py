@@ -16,7 +16,7 @@ from app.auth.issuing import issue_token
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.cli import door
-from app.cli.serve.server import serving_commands
+from app.cli.serve.private import serving_commands
 from app.composition.services import Services, open_services
 from app.contract.administration import NewTenant, Tenant
 from app.db.rows import new_id

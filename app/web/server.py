@@ -5,27 +5,20 @@ import contextlib
 import errno
 import functools
 import logging
-import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
-from app.cli.execution import on_signals
-from app.cli.place import find_place
+from app.concurrency.background import on_signals
 from app.concurrency.part import Figures, Part
 from app.errors import ConfigurationError
-from app.settings import Settings
-from app.settings.groups import ServerSettings
 from app.web.connection import BoundedConnection
-from app.web.insiders import PrivateDoor
 from app.web.occupancy import Occupancy, raise_descriptor_limit
 
-log = logging.getLogger("app.cli.serve")
+log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 0.003
 """A process that has more connections than another leaves a new one to it for this long."""
@@ -124,9 +117,16 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, app: FastAPI, settings: ServerSettings, announce: Callable[[], None], part: Part | None = None
+        self,
+        app: FastAPI,
+        announce: Callable[[], None],
+        part: Part | None = None,
+        *,
+        connections_per_address: int,
+        drain_seconds: float,
     ) -> None:
-        occupancy = Occupancy(per_address=settings.connections_per_address, total=raise_descriptor_limit(), part=part)
+        """`announce` is called when connections are accepted; `part` is that of one of several processes."""
+        occupancy = Occupancy(per_address=connections_per_address, total=raise_descriptor_limit(), part=part)
         self._connect = functools.partial(BoundedConnection, occupancy=occupancy)
         super().__init__(
             uvicorn.Config(
@@ -142,7 +142,7 @@ class Server(uvicorn.Server):
             )
         )
         self._state = app.state
-        self._drain_seconds = settings.drain_seconds
+        self._drain_seconds = drain_seconds
         self._announce = announce
         self._part = part
         self._acceptor: Acceptor | None = None
@@ -230,41 +230,3 @@ class Server(uvicorn.Server):
         self._state.draining = self._state.stopping = True
         self.force_exit = self.should_exit
         self.finish()
-
-
-@contextlib.asynccontextmanager
-async def serving_commands(settings: Settings, app: FastAPI) -> AsyncIterator[None]:
-    """Serve commands until the block ends; where that is impossible, they open the database themselves."""
-    place = find_place(settings)
-    path = None if place is None else place.own_socket()
-    if place is None or path is None:
-        log.info("commands are not answered", extra={"reason": "there is no private folder for the socket"})
-        yield
-        return
-    config = uvicorn.Config(
-        PrivateDoor(app, place.key),
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        http=HttpToolsProtocol,
-        ws="none",
-    )
-    config.load()
-    state = ServerState()
-    server = await asyncio.get_running_loop().create_unix_server(
-        lambda: HttpToolsProtocol(config, state, app_state={}), path
-    )
-    os.chmod(path, 0o600)
-    try:
-        yield
-    finally:
-        server.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        # Commands that read open the database then; others report that the outcome is not known.
-        for connection in list(state.connections):
-            connection.transport.abort()
-        if state.tasks:
-            await asyncio.wait(state.tasks)

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import socket
 
-from app.cli.serve.server import Acceptor
 from app.concurrency.memory import SharedMemory
 from app.concurrency.part import Part
+from app.web.server import Acceptor
 
 
 class Process:
