@@ -133,7 +133,7 @@ async def upload_asset(
         fields: dict[str, Any] = {
             "tags": _listed("tags", tags) or UNSET,
             "roles": _listed("roles", roles) or UNSET,
-            "metadata": read_metadata(metadata) if metadata else UNSET,
+            "metadata": read_metadata(metadata),
             "readers": [reader for reader in readers or () if reader] or UNSET,
             "writers": [writer for writer in writers or () if writer] or UNSET,
         }

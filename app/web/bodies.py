@@ -15,6 +15,7 @@ from fastapi import Request, Response
 from starlette.types import Message, Receive
 
 from app.contract.text import load_json
+from app.contract.validation import UNSET, Unset
 from app.errors import InvalidInput, TooLarge, TooSlow, UnsupportedMediaType
 from app.knowledge.tenants.admission import Intake
 
@@ -387,14 +388,16 @@ def check_shape(body: bytes, bounds: BodyBounds, *, between_steps: Callable[[], 
                 raise InvalidInput.of("body", f"must be nested at most {DEPTH} levels deep")
 
 
-def read_metadata(text: str | None) -> dict[str, Any]:
-    """The JSON object in a form's field `metadata`, empty if omitted. Raises InvalidInput."""
+def read_metadata(text: str | None) -> dict[str, Any] | Unset:
+    """The JSON object in a form's field `metadata`, unset if it is omitted, empty or null. Raises InvalidInput."""
     if not text:
-        return {}
+        return UNSET
     try:
         value = load_json(text.encode())
     except ValueError:
-        value = None
+        value = text
+    if value is None:
+        return UNSET
     if not isinstance(value, dict):
         raise InvalidInput.of("metadata", "must be a JSON object")
     return value

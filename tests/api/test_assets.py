@@ -47,6 +47,10 @@ async def test_an_upload_is_accepted_with_every_field(admin: Caller) -> None:
     assert (await get(admin, asset["id"])) == asset
     expect_problem(await admin.get(f"{PATH}/{asset['id']}/text"), 409)
 
+    for omitted in ({}, {"metadata": "", "tags": ""}, {"metadata": "null"}):
+        again = await admin.upload("notes.txt", b"It closes at ten", "text/plain", external_id="N1", **omitted)
+        assert (again.json()["metadata"], again.json()["tags"]) == ({"team": "red"}, ["time", "harbour"])
+
 
 @pytest.mark.parametrize("document", load_documents(), ids=lambda d: d.name)
 async def test_a_sample_document_becomes_searchable(document: Any, admin: Caller, work: Work) -> None:
