@@ -69,8 +69,9 @@ REASONS: tuple[tuple[type[BaseException], str, str, float], ...] = (
     (asyncpg.QueryCanceledError, "too_slow", "the database took too long to answer", 5.0),
 )
 NODE_DOWN = ("node", "a node of the database's cluster is not reachable at the moment", 1.0)
+LOGIN_REFUSED = ("login", "the database refuses the login of the service", 5.0)
 UNREACHABLE = "unreachable"
-_TOLD = {name: reason for _, name, reason, _ in REASONS} | {NODE_DOWN[0]: NODE_DOWN[1]}
+_TOLD = {name: reason for _, name, reason, _ in REASONS} | {n: reason for n, reason, _ in (NODE_DOWN, LOGIN_REFUSED)}
 for _name in (*_TOLD, UNREACHABLE):
     DATABASE_ERRORS.labels(_name)
 
@@ -79,6 +80,9 @@ def _find_reason(error: BaseException) -> tuple[str, str, float] | None:
     # A lost connection has no severity: here, the coordinator reports that it does not reach a node.
     if isinstance(error, asyncpg.PostgresConnectionError) and error.severity_en == "ERROR":
         return NODE_DOWN
+    # An answer that is no outage comes while connecting: a wrong password, a role without rights, no such database.
+    if isinstance(error, asyncpg.PostgresError) and not isinstance(error, AWAY):
+        return LOGIN_REFUSED
     return next(((name, reason, after) for kind, name, reason, after in REASONS if isinstance(error, kind)), None)
 
 

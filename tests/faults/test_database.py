@@ -86,6 +86,23 @@ async def test_connections_reset_while_idle_are_replaced_without_an_error(scene:
         await scene.expect_service()
 
 
+async def test_a_refused_login_is_not_reported_as_a_missing_database(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    change = "{} connect on database {} {} kb_service, public".format
+    async with connected(scene.made.superuser_dsn) as superuser:
+        await superuser.execute(change("revoke", scene.made.name, "from"))
+        scene.proxy.reset_connections()
+        with caplog.at_level(logging.INFO, logger="app.db.outage"):
+            for _ in range(2):
+                await scene.expect_refusal(await scene.look(), "the database refuses the login of the service")
+        assert [line.getMessage() for line in caplog.records if line.levelname == "ERROR"] == [
+            "database error: the database refuses the login of the service"
+        ]
+        await superuser.execute(change("grant", scene.made.name, "to"))
+    await scene.expect_service()
+
+
 @pytest.mark.slow
 async def test_a_connection_reset_during_a_statement_is_one_503(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():

@@ -44,7 +44,7 @@ LABELS: Mapping[str, str] = {
     "result": "hit|miss",
     "kind": "|".join((*KINDS, *OUTWARD_KINDS)),
     "state": "waiting|scheduled|running",
-    "reason": "disk_full|connections|memory|read_only|deadlock|locked|too_slow|node|unreachable",
+    "reason": "disk_full|connections|memory|read_only|deadlock|locked|too_slow|login|node|unreachable",
     "version": r"[0-9][0-9a-z.+]*",
     "python": r"3\.[0-9]+\.[0-9]+\S*",
     "le": r"[0-9.e+-]+|\+Inf",
