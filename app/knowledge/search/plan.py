@@ -28,8 +28,9 @@ PENDING_POOL = 500
 """Entries that mode `semantic` finds by their words, so that entries without a vector are not missed."""
 
 POOL = 150
-"""Candidates of each leg: three times the hits of the largest page for external callers. It is the same for every
-limit, so that a small page is the head of a large one; with 30, nDCG@10 differs by less than 0.001."""
+"""Candidates of each leg: three times the hits of the largest page for external callers, so more where the service
+allows larger pages. It is the same for every limit, so that a small page is the head of a large one; with 30, nDCG@10
+differs by less than 0.001."""
 
 GROUP_POOL, DEEPEST_POOL = 500, 2_000
 """Candidates of each leg with which a search grouped by asset starts, and the most with which a search ends that looks
@@ -130,7 +131,9 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
         weights_from=origin,
         threshold=next((t for t in thresholds if t is not None), tenant.model.similarity_threshold),
         fusion=fusion,
-        wanted=POOL if query.group_by is None else GROUP_POOL,
+        wanted=POOL * max(defaults.max_limit, DEFAULT_MAX_LIMIT) // DEFAULT_MAX_LIMIT
+        if query.group_by is None
+        else GROUP_POOL,
         exact_limit=defaults.exact_limit,
         keyword_budget=defaults.keyword_budget,
         rerank=next((r for r in (query.rerank, settings.rerank) if r is not None), defaults.rerank),

@@ -1,6 +1,7 @@
 """The pages of a search: for each limit, and when paged, the same list."""
 
 import random
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -66,3 +67,7 @@ async def test_every_limit_and_every_page_show_the_same_list(
         assert paged == ids(whole), asked
         cut += whole.metadata.degraded == ["ranking_truncated"]
     assert cut > 12
+    larger = replace(services.search, defaults=replace(services.search.defaults, max_limit=100))
+    for search_service, candidates in ((services.search, POOL), (larger, 300)):
+        found = await search_service.search(tenant.id, SearchQuery(query=" ".join(WORDS), mode="keyword"))
+        assert found.metadata.total == candidates, "three times the largest page"
