@@ -212,14 +212,18 @@ class Outage:
         await asyncio.wait((answer,), timeout=max(left, 0.0))
         return answer.done() and answer.result()
 
+    def has_answered_since(self, moment: float) -> bool:
+        """Whether a query was answered after this time."""
+        return self._answered >= moment
+
     def ask_if_silent(self, since: float) -> None:
         """Probe the database unless it has answered after the time `since`; this does not make it suspect."""
-        if self._answered < since:
+        if not self.has_answered_since(since):
             self._start_asking()
 
     def is_silent(self, since: float) -> bool:
         """Whether the database is being probed and has not answered since then."""
-        return self._answered < since and self._answer is not None and not self._answer.done()
+        return not self.has_answered_since(since) and self._answer is not None and not self._answer.done()
 
     def _start_asking(self) -> asyncio.Future[bool]:
         if self._answer is None or self._answer.done():

@@ -230,6 +230,10 @@ class Server:
         if is_outage(error):
             raise self._outage.refuse(error) from error
 
+    def has_answered_since(self, moment: float) -> bool:
+        """Whether a query was answered after this time of the monotonic clock."""
+        return self._outage.has_answered_since(moment)
+
     @property
     def has_spare(self) -> bool:
         """Whether so few connections of this pool are in use that a caller may take two to finish sooner."""

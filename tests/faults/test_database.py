@@ -21,6 +21,7 @@ from app.composition.services import build_services
 from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.outage import BUSY, PATIENCE, QUIET_SECONDS, Outage
+from app.db.schema.catalog import REVISION
 from app.db.statements import parse_statement
 from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
@@ -84,23 +85,6 @@ async def test_connections_reset_while_idle_are_replaced_without_an_error(scene:
         scene.proxy.reset_connections()
         await asyncio.sleep(0.05)
         await scene.expect_service()
-
-
-async def test_a_refused_login_is_not_reported_as_a_missing_database(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    change = "{} connect on database {} {} kb_service, public".format
-    async with connected(scene.made.superuser_dsn) as superuser:
-        await superuser.execute(change("revoke", scene.made.name, "from"))
-        scene.proxy.reset_connections()
-        with caplog.at_level(logging.INFO, logger="app.db.outage"):
-            for _ in range(2):
-                await scene.expect_refusal(await scene.look(), "the database refuses the login of the service")
-        assert [line.getMessage() for line in caplog.records if line.levelname == "ERROR"] == [
-            "database error: the database refuses the login of the service"
-        ]
-        await superuser.execute(change("grant", scene.made.name, "to"))
-    await scene.expect_service()
 
 
 @pytest.mark.slow
@@ -188,16 +172,38 @@ async def test_a_read_only_database_is_still_searched(scene: Scene) -> None:
     await scene.expect_service()
 
 
-@pytest.mark.slow
-async def test_a_changed_password_is_a_503(scene: Scene) -> None:
+async def test_a_refused_login_is_a_503_with_its_reason(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute("alter role kb_service nologin")
         try:
             scene.proxy.reset_connections()
             await asyncio.sleep(0.05)
-            await scene.expect_refusal(await scene.look(), AWAY)
+            with caplog.at_level(logging.ERROR, logger="app.db.outage"):
+                for _ in range(2):
+                    await scene.expect_refusal(await scene.look(), "the database refuses the login of the service")
         finally:
             await superuser.execute("alter role kb_service login")
+    assert [line.getMessage() for line in caplog.records] == [
+        "database error: the database refuses the login of the service"
+    ]
+    await scene.expect_service()
+
+
+async def test_a_busy_pool_leaves_the_service_ready_and_a_silent_database_does_not(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.api.operations.READINESS_SECONDS", 0.3)
+    assert scene.caller.tenant_id is not None
+    async with AsyncExitStack() as stack:
+        held = [
+            await stack.enter_async_context(scene.database.tenant_session(scene.caller.tenant_id)) for _ in range(POOL)
+        ]
+        for answering in (True, False):
+            asking = asyncio.create_task(scene.caller.http.get("/readyz"))
+            await asyncio.sleep(0.1)
+            if answering:
+                await held[0].fetch_value(REVISION)
+            assert (await asking).status_code == (200 if answering else 503)
     await scene.expect_service()
 
 
