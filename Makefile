@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom wheels test-wheels
+.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock version docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom wheels test-wheels
 
 # One file has the versions and hashes of all packages; a list for each environment names those that it has.
 LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
@@ -138,7 +138,12 @@ check: setup
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m docs.prose
 	@$(BIN)/python -m docs.links
+	@$(BIN)/python -m docs.version
 	@$(BIN)/python -m tests.db.schema.record
+
+# Writes the version of pyproject.toml wherever else it stands.
+version: setup
+	@$(BIN)/python -m docs.version --write
 
 eval: setup
 	@$(BIN)/python -m benchmarks.quality

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
+from docs.version import read_version
 from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.slow
@@ -126,7 +127,7 @@ def test_installed_wheel_is_the_package_that_runs(installation: Installation) ->
     where = run(python, "-c", "import app; print(app.__file__)", folder=installation.folder).strip()
     assert Path(where).is_relative_to(installation.command.parents[1])
     assert (Path(where).parent / "py.typed").is_file()
-    assert installation.run("--version").split()[-1] == "0.1.0"
+    assert installation.run("--version").split()[-1] == read_version()
 
 
 def test_wheels_serve_ingest_and_search_from_an_empty_folder(installation: Installation) -> None:

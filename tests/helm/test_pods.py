@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.settings import load_settings, variable_names
+from docs.version import read_version
 from tests.helm.chart import read_setting_names
 from tests.helm.rendering import CERTIFICATES, EVERYTHING, REQUIRED, find, helm, pods, render
 from tests.operation.compose import OWN_SERVICES, read_compose, read_dockerfile, service
@@ -128,9 +129,9 @@ def test_a_digest_replaces_the_tag() -> None:
     repository = REQUIRED["image"]["repository"]
     digest = "sha256:" + "0" * 64
     for image, expected in (
-        ({}, ":0.1.0"),
-        ({"tag": "0.1.0-ocr"}, ":0.1.0-ocr"),
-        ({"tag": "0.1.0", "digest": digest}, f"@{digest}"),
+        ({}, f":{read_version()}"),
+        ({"tag": "9.9.9-ocr"}, ":9.9.9-ocr"),
+        ({"tag": "9.9.9", "digest": digest}, f"@{digest}"),
     ):
         for _, _, container in pods(render(REQUIRED | {"image": REQUIRED["image"] | image})):
             assert container["image"] == repository + expected
