@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock version docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom wheels test-wheels
+.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock version release docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom wheels test-wheels
 
 # One file has the versions and hashes of all packages; a list for each environment names those that it has.
 LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
@@ -144,6 +144,10 @@ check: setup
 # Writes the version of pyproject.toml wherever else it stands.
 version: setup
 	@$(BIN)/python -m docs.version --write
+
+# Records what callers of this version may depend on: the last step before its tag.
+release: setup
+	@$(BIN)/python -m tests.compatibility.release
 
 eval: setup
 	@$(BIN)/python -m benchmarks.quality

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import WithJsonSchema
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
@@ -37,6 +38,7 @@ from app.web.bodies import (
     read_body,
     refuse_body,
 )
+from app.web.deprecation import add_headers, deprecation_headers
 from app.web.insiders import Insider, find_insider
 from app.web.login import RemoteLogin
 from app.web.problems import problems, tenant_gone
@@ -388,6 +390,11 @@ class NamedRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, end_intake(endpoint), **options | {"operation_id": endpoint.__name__})
+        self._deprecation = deprecation_headers(self.openapi_extra)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, also with a problem; answers of a deprecated path have its headers."""
+        await super().handle(scope, receive, add_headers(send, self._deprecation) if self._deprecation else send)
 
 
 class SecuredRoute(NamedRoute):

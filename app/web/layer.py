@@ -229,7 +229,9 @@ HEADERS = (
     "Mcp-Session-Id",
     "Last-Event-ID",
 )
-EXPOSED = ("ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-ID", "Mcp-Session-Id")
+EXPOSED = (
+    "ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-ID", "Mcp-Session-Id", "Deprecation", "Sunset",
+)  # fmt: skip
 
 
 def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "requirements.md"
+COMPATIBILITY = PAGE.with_name("compatibility.md")
 CONTRACT = TESTS.parents[1] / "shared" / "contract.md"
 NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 HELD = re.compile(rf"{NAMED.pattern}|`\.ci/run`")
@@ -54,6 +55,14 @@ def test_every_requirement_names_tests_that_exist() -> None:
     }
     assert not missing
     assert [name for name, row in requirements.items() if HELD.sub("", row).strip(" |,") or not HELD.search(row)] == []
+
+
+def test_every_promise_of_compatibility_names_what_holds_it() -> None:
+    promises = read_rows(COMPATIBILITY.read_text("utf-8"))["What holds it"]
+    named = {promise: NAMED.findall(held) for promise, held in promises.items()}
+    unnamed = {promise for promise, tests in named.items() if not tests}
+    assert unnamed == {"one version of service and clients", "a deprecation lasts two minor versions"}
+    assert [test for tests in named.values() for file, test in tests if test not in list_tests(file)] == []
 
 
 @pytest.mark.parametrize("heading", TABLES)
