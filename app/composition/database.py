@@ -33,11 +33,12 @@ from app.db.replicas import Probe, Replica, Replicas
 from app.db.rows import Connection
 from app.db.schema import catalog
 from app.db.schema.catalog import check_direct, check_pooler
-from app.db.schema.definitions import find_changed_functions
+from app.db.schema.definitions import digest_definitions, find_changed_functions
 from app.db.schema.isolation import check_isolation
 from app.db.schema.lineage import check_lineage, check_objects
 from app.db.schema.owner import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
+from app.db.schema.seal import read_seal, write_seal
 from app.embedded import DATABASE, read_or_create_secret
 from app.embedded.server import EmbeddedPostgres
 from app.embeddings.provider import EmbeddingModel
@@ -158,9 +159,12 @@ async def prepare(
         if is_cluster:
             await _prepare_nodes(connection, admin_dsn, service_role, shards, setting)
         else:
-            await _restore_functions(connection)
+            restored = await _restore_functions(connection)
             if service_role is not None:
                 await _grant(connection, service_role)
+            seal = await read_seal(connection)
+            if restored or seal is None or seal.revision != latest_revision():
+                await write_seal(connection, await digest_definitions(connection))
         if model is not None:
             await register_model(admin_dsn, model, actor="service")
 
@@ -185,12 +189,17 @@ async def _prepare_nodes(
                     raise at_node(node, error) from error
 
 
-async def _restore_functions(connection: Connection) -> None:
-    """Load functions again that differ from their text here, e.g. after a newer version has been downgraded."""
-    for function in await find_changed_functions(connection):
+async def _restore_functions(connection: Connection) -> bool:
+    """Load functions again that differ from their text here, e.g. after a newer version has been downgraded.
+
+    Returns whether there was one.
+    """
+    changed = await find_changed_functions(connection)
+    for function in changed:
         log.warning("the function %s differs from its text, and is created again", function)
         async with connection.transaction():
             await connection.execute(function_script(function_files()[function], function))
+    return bool(changed)
 
 
 async def _grant(connection: Connection, service_role: str) -> None:
@@ -279,8 +288,8 @@ async def _check_connection(connection: Connection) -> None:
         async with asyncio.timeout(CHECK_SECONDS):
             await catalog.check_server(connection)
             await catalog.check_service_role(connection)
-            await catalog.check_schema(connection)
-            await check_objects(connection, latest_revision(), "DATABASE_URL")
+            later = await catalog.check_schema(connection)
+            await check_objects(connection, latest_revision(), "DATABASE_URL", later=later)
             await check_isolation(connection)
     except TimeoutError as error:
         raise ConfigurationError(

@@ -90,7 +90,7 @@ DOCUMENT: dict[str, Any] = {
         }
     },
 }
-GONE: Any = object()
+ABSENT: Any = object()
 NOTE = "components schemas Note"
 FOUND = "components schemas Found"
 POST = "paths /notes post"
@@ -101,19 +101,19 @@ COMPATIBLE = {
     "a field that an answer always has": (f"{FOUND} required", ["id", "state", "note"]),
     "a field that need not be sent any more": (f"{NOTE} required", []),
     "a wider bound": (f"{NOTE} properties limit maximum", 100),
-    "no bound any more": (f"{NOTE} properties limit minimum", GONE),
+    "no bound any more": (f"{NOTE} properties limit minimum", ABSENT),
     "another value that may be sent": (f"{NOTE} properties kind enum", ["fact", "lesson", "idea"]),
-    "any value instead of some": (f"{NOTE} properties kind enum", GONE),
+    "any value instead of some": (f"{NOTE} properties kind enum", ABSENT),
     "another value of an answer": (f"{FOUND} properties state enum", ["open", "done", "waiting"]),
     "another media type": (f"{POST} requestBody content text/csv", {"schema": {"type": "string"}}),
     "a description": (f"{NOTE} description", "A note."),
 }
 INCOMPATIBLE = {
-    "a removed path": ("paths /notes get", GONE, "http GET:/notes is missing"),
+    "a removed path": ("paths /notes get", ABSENT, "http GET:/notes is missing"),
     "a removed parameter": (f"{POST} parameters", [], "http POST:/notes query:dry_run is missing"),
     "a parameter that must be sent": (f"{POST} parameters 0 required", True, "dry_run: required is True"),
-    "a removed field of a request": (f"{NOTE} properties tags", GONE, "request Note tags is missing"),
-    "a removed field of an answer": (f"{FOUND} properties note", GONE, "answer Found note is missing"),
+    "a removed field of a request": (f"{NOTE} properties tags", ABSENT, "request Note tags is missing"),
+    "a removed field of an answer": (f"{FOUND} properties note", ABSENT, "answer Found note is missing"),
     "a field that must be sent": (f"{NOTE} required", ["text", "limit"], "request Note limit: required is True"),
     "a field that may be missing": (f"{FOUND} required", ["id"], "answer Found state: may be missing"),
     "a lower bound": (f"{NOTE} properties limit maximum", 20, "limit: maximum is 20 instead of 50"),
@@ -139,7 +139,7 @@ def change(place: str, value: Any) -> Promises:
     inner: Any = document
     for word in way:
         inner = inner[word]
-    if value is GONE:
+    if value is ABSENT:
         del inner[last]
     else:
         inner[last] = value

@@ -109,13 +109,17 @@ async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
     from app.db.schema.scripts import latest_revision
 
     try:
-        await catalog.check_schema(connection)
-        await check_objects(connection, latest_revision(), "DATABASE_URL")
+        later = await catalog.check_schema(connection)
+        await check_objects(connection, latest_revision(), "DATABASE_URL", later=later)
     except ConfigurationError as error:
         found = from_error("migrations", error)
         if embedded and error.remedy is not None and error.remedy.startswith("run: "):
             return replace(found, remedy="run: knowledge migrate (or start the service)")
         return found
+    if later:
+        return Finding(
+            "migrations", "ok", f"at the revision of a later release; this version needs {latest_revision()}"
+        )
     return Finding("migrations", "ok", f"at revision {latest_revision()}, the latest")
 
 

@@ -12,6 +12,7 @@ from app.db.database import Database
 from app.db.outage import LOST
 from app.db.rows import Connection
 from app.db.schema.scripts import check_revision, known_revisions, latest_revision
+from app.db.schema.seal import find_later
 from app.db.statements import parse_statement
 from app.errors import ConfigurationError, DatabaseUnavailable
 
@@ -127,8 +128,11 @@ async def check_service_role(connection: Connection) -> None:
         raise _unfit(f"the role {name} is a member of {strong}, which sees other tenants' rows", "revoke that")
 
 
-async def check_schema(connection: Connection) -> None:
-    """Raise ConfigurationError unless the migrations are applied and the role has the application's rights."""
+async def check_schema(connection: Connection) -> bool:
+    """Whether a later release of this major version has migrated the database; False: it is at this version's revision.
+
+    Raises ConfigurationError unless the migrations are applied and the role has the application's rights.
+    """
     head = latest_revision()
     migrated = await connection.fetchval("select to_regclass('public.alembic_version') is not null")
     if not migrated:
@@ -141,10 +145,13 @@ async def check_schema(connection: Connection) -> None:
         raise _unfit(f"the role {name} lacks the application's rights", f"run: knowledge migrate --service-role {name}")
     if not await connection.fetchval("select has_table_privilege('alembic_version', 'select')"):
         raise _unfit("the role may not read the revision", "run: grant select on alembic_version to kb_reader")
+    if await find_later(connection) is not None:
+        return True
     revision = await connection.fetchval("select version_num from alembic_version")
     check_revision(revision, "DATABASE_URL")
     if revision != head:
         raise _unfit(f"the database is at revision {revision}, this version needs {head}", "run: knowledge migrate")
+    return False
 
 
 ROUNDS = 20

@@ -89,6 +89,12 @@ async def read_definitions(connection: Connection) -> dict[str, str]:
     return {found.name: found.digest for found in await list_definitions(connection)}
 
 
+async def digest_definitions(connection: Connection) -> str:
+    """A digest of all objects of the database, for its seal."""
+    lines = sorted(f"{name}\n{digest}" for name, digest in (await read_definitions(connection)).items())
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
 async def find_changed_functions(connection: Connection, *, distributed: bool = False) -> list[str]:
     """The names of recorded functions that differ or are missing, in the order of `alembic/sql`."""
     found = await read_definitions(connection)

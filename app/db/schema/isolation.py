@@ -7,7 +7,8 @@ import asyncpg
 
 from app.db.cluster.metadata import adopt_groups, is_distributed, list_differences, read_metadata
 from app.db.rows import Connection
-from app.db.schema.definitions import Fault, find_changed_definitions
+from app.db.schema.definitions import Fault, digest_definitions, find_changed_definitions
+from app.db.schema.seal import find_later
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
@@ -58,6 +59,11 @@ async def _find_faults(connection: Connection) -> list[Fault]:
         if cluster.is_distributed:
             differences = await list_differences(connection)
             faults += [Fault("access_policies", fault, "run: knowledge migrate") for fault in differences]
+        elif (later := await find_later(connection)) is not None:
+            if await digest_definitions(connection) != later.digest:
+                text = f"functions, triggers, keys or rights differ from those that revision {later.revision} left"
+                faults.append(Fault("definitions", text, "run: knowledge migrate, of the newer version"))
+            return faults
         return faults + await find_changed_definitions(connection, cluster)
 
 

@@ -34,10 +34,11 @@ async def check_lineage(connection: Connection, setting: str) -> str | None:
     return revision
 
 
-async def check_objects(connection: Connection, revision: str, setting: str) -> None:
+async def check_objects(connection: Connection, revision: str, setting: str, *, later: bool = False) -> None:
     """Raise ConfigurationError if an object that the revision of this version creates is missing or different.
 
-    The workers of a cluster, which do not have all tables, are not checked.
+    In the database of a `later` release, which may widen a check, only a missing one counts. The workers of a cluster,
+    which do not have all tables, are not checked.
     """
     records = [read_record(revision)]
     if await has_citus(connection):
@@ -45,6 +46,8 @@ async def check_objects(connection: Connection, revision: str, setting: str) -> 
             return
         records.append(read_record(revision, citus=True))  # or the extension came after the tables
     found = await list_objects(connection)
+    if later:
+        found, records = _keep_names(found), [_keep_names(record) for record in records]
     differences = [_find_difference(record, found) for record in records]
     if None not in differences:
         raise ConfigurationError(
@@ -53,6 +56,10 @@ async def check_objects(connection: Connection, revision: str, setting: str) -> 
             " another development version",
             REMEDY,
         )
+
+
+def _keep_names(objects: Objects) -> Objects:
+    return {name: frozenset(part.partition(":")[0] for part in parts) for name, parts in objects.items()}
 
 
 def _find_difference(record: Objects, found: Objects) -> str | None:
