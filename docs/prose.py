@@ -1,4 +1,4 @@
-"""Find the forms that CONTRIBUTING.md, "Words", tells authors to avoid; run by `make check`."""
+"""Find the forms that docs/development/words.md tells authors to avoid; run by `make check`."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-STYLE = "CONTRIBUTING.md"
+STYLE = "docs/development/words.md"
 SUFFIXES = {".css", ".example", ".html", ".js", ".mako", ".md", ".py", ".sh", ".sql", ".svg", ".toml", ".ts", ".yml"}
 NAMES = {"Dockerfile", "Makefile", "run"}
 SAMPLES = ("app/samples/", "docs/prose.py")
@@ -28,8 +28,7 @@ def pattern(forms: str) -> re.Pattern[str]:
 
 def read_rules(style: str) -> Iterator[Rule]:
     """Yield the forms to find, the forms to allow, and the advice, from the table of the style guide."""
-    section = style.partition("\n## Words\n")[2].partition("\n## ")[0]
-    for row in list(ROW.finditer(section))[1:]:
+    for row in list(ROW.finditer(style))[1:]:
         yield pattern(row["forms"]), pattern(row["allowed"]), row["write"]
 
 
