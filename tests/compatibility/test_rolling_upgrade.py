@@ -132,7 +132,8 @@ async def serving(made: TestDatabase) -> AsyncIterator[Services]:
 
 
 async def find(services: Services, tenant: str, query: str) -> list[str]:
-    found = await services.search.search((await services.tenants.find(tenant)).id, SearchQuery(query=query, mode="keyword"))
+    tenant_id = (await services.tenants.find(tenant)).id
+    found = await services.search.search(tenant_id, SearchQuery(query=query, mode="keyword"))
     return [hit.content for hit in found.results]
 
 
