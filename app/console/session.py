@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from app.auth.principal import Role
+from app.console.installation import HOME
 from app.console.rendering import place_above, render, render_problem, section_of
 from app.console.visitor import asks_for_everything, is_outdated, visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
@@ -25,7 +26,6 @@ log = logging.getLogger("app.console")
 COOKIE = "kb_console"
 LONGEST = 3_900
 """Maximum length of a token: browsers drop a cookie whose name and value exceed 4,096 characters."""
-HOME = "/console"
 SIGN_IN = "/console/sign-in"
 PLATFORM = "/console/platform"
 """The first page of a platform admin, who cannot see any tenant's knowledge."""

@@ -80,7 +80,7 @@ def _find_reason(error: BaseException) -> tuple[str, str, float] | None:
     # A lost connection has no severity: here, the coordinator reports that it does not reach a node.
     if isinstance(error, asyncpg.PostgresConnectionError) and error.severity_en == "ERROR":
         return NODE_DOWN
-    # An answer that is no outage comes while connecting: a wrong password, a role without rights, no such database.
+    # An answer that is not an outage comes while connecting: a wrong password, a role without rights, no such database.
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, AWAY):
         return LOGIN_REFUSED
     return next(((name, reason, after) for kind, name, reason, after in REASONS if isinstance(error, kind)), None)

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from app.auth.principal import Role
 from app.console.forms import Form, errors_at, read_texts, show_form
+from app.console.installation import HOME
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
-from app.console.session import COOKIE, HOME, console_router, is_https, local_page
+from app.console.session import COOKIE, console_router, is_https, local_page
 from app.console.visitor import begin_everything, end_everything
 from app.console.words import name_document, name_reason, read_list
 from app.contract.access import AccessPatch, ChangedAccess, ListedKind, Refused, SubjectAccess

@@ -13,9 +13,10 @@ from app.concurrency.stopwatch import Stopwatch, run_stopwatch
 from app.console.comparison import COMPARE_ADDRESS, SHARED, SIDES, compare, compare_with, comparison_address
 from app.console.forms import errors_at, read_id, read_texts
 from app.console.hits import FACETS, MOST_VALUES, ShownResult, show_answer
+from app.console.installation import HOME
 from app.console.rendering import CurrentVisit, Visit
 from app.console.search_form import ADDRESS, LONGEST_ADDRESS, RANKING, SearchForm
-from app.console.session import HOME, console_router, local_page
+from app.console.session import console_router, local_page
 from app.console.start import gather_start
 from app.console.words import RELATIONSHIPS, name_document
 from app.contract.results import SearchResult

@@ -13,10 +13,10 @@ from starlette.exceptions import HTTPException
 from app.auth.issuing import SignInLink
 from app.auth.openid import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
 from app.auth.principal import Role
+from app.console.installation import HOME
 from app.console.rendering import render
 from app.console.session import (
     COOKIE,
-    HOME,
     LONGEST,
     PLATFORM,
     SIGN_IN,
