@@ -25,6 +25,7 @@ create table assets (
   version bigint not null default 1,
   outline jsonb,
   pages_without_text integer[] not null default '{}',
+  places_without_text integer[] not null default '{}',
   flags jsonb,
   source text,
   encoding text,
@@ -37,6 +38,7 @@ create table assets (
 comment on column assets.outline is
   'headings (start, level, title), pages (start, end), tables (start, end of the header, end) as offsets in the text';
 comment on column assets.pages_without_text is 'pages that show something and have no text, as scanned pages do';
+comment on column assets.places_without_text is 'offsets in the text where a picture of text was not recognised';
 comment on column assets.encoding is 'the encoding of a text, as declared until it was read';
 comment on column assets.flags is 'how many chunks have each flag of suspicious content';
 comment on column assets.title is 'the title that the file itself has';

@@ -122,7 +122,7 @@ def _find_refusal(file: Path, target: Path, root: Path) -> str | None:
 
 @dataclass(slots=True)
 class Taken:
-    """The outcome of the files; `failed` and `skipped` have a path and a reason each, `without_text` a path and pages.
+    """The outcome of the files; `failed` and `skipped` have a path and a reason each, `without_text` a path and its asset.
 
     `without_vector` counts the entries of the whole tenant that only keyword search finds; None where the token may not
     read it.
@@ -134,7 +134,7 @@ class Taken:
     without_vector: int | None = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
-    without_text: list[tuple[str, list[int]]] = field(default_factory=list)
+    without_text: list[tuple[str, Asset]] = field(default_factory=list)
 
 
 @program.add(
@@ -156,8 +156,9 @@ def ingest(
     as_json: Annotated[
         bool,
         json_option(
-            "{files, indexed, unchanged, without_vector, skipped, failed, pages_without_text}; skipped and failed are"
-            " lists of {path, reason}, the last is a list of {path, pages}"
+            "{files, indexed, unchanged, without_vector, skipped, failed, pages_without_text,"
+            " places_without_text}; skipped and failed are lists of {path, reason}, the last of {path, pages} and {path,"
+            " places}"
         ),
     ] = False,
 ) -> None:
@@ -180,6 +181,8 @@ def ingest(
     opened = [name for name, given in lists.items() if given == ["all"]]
     with open_door(target, works=True) as door:
         outcome = _ingest(door, found, fields, opened)
+    pages = [(path, asset.pages_without_text) for path, asset in outcome.without_text if asset.pages_without_text]
+    places = [(path, asset.places_without_text) for path, asset in outcome.without_text if asset.places_without_text]
     if as_json:
         print_json(
             {
@@ -189,7 +192,8 @@ def ingest(
                 "without_vector": outcome.without_vector,
                 "skipped": [{"path": path, "reason": reason} for path, reason in outcome.skipped],
                 "failed": [{"path": path, "reason": reason} for path, reason in outcome.failed],
-                "pages_without_text": [{"path": path, "pages": pages} for path, pages in outcome.without_text],
+                "pages_without_text": [{"path": path, "pages": list(numbers)} for path, numbers in pages],
+                "places_without_text": [{"path": path, "places": list(numbers)} for path, numbers in places],
             }
         )
     else:
@@ -200,7 +204,8 @@ def ingest(
         )
         list_reasons("skipped", outcome.skipped)
         list_reasons("failed", outcome.failed)
-        list_reasons("pages without text", [(path, name_some(p, MOST_REASONS)) for path, p in outcome.without_text])
+        for label, named in (("pages without text", pages), ("pictures without text, at characters", places)):
+            list_reasons(label, [(path, name_some(numbers, MOST_REASONS)) for path, numbers in named])
         if outcome.without_vector:
             remark(f"{outcome.without_vector} entries have no vector yet; only keyword search finds them")
     if outcome.failed:

@@ -19,15 +19,14 @@ UPKEEP_SECONDS = 3.0
 
 
 class AssetWatch:
-    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with names
-    and numbers of pages."""
+    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with names."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
         self._left = 0.0
         self.waiting: dict[UUID, str] = {}
         self.failed: list[tuple[str, str]] = []
-        self.without_text: list[tuple[str, list[int]]] = []
+        self.without_text: list[tuple[str, Asset]] = []
         self.indexed = 0
 
     def look(self) -> bool:
@@ -44,8 +43,8 @@ class AssetWatch:
                 self.failed.append((name, asset.error or "no reason is known"))
             else:
                 self.indexed += 1
-                if asset.pages_without_text:
-                    self.without_text.append((name, list(asset.pages_without_text)))
+                if asset.pages_without_text or asset.places_without_text:
+                    self.without_text.append((name, asset))
         self._left = len(self.waiting) - sum(
             asset.progress for asset in states if asset is not None and asset.id in self.waiting
         )

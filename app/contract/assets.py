@@ -34,6 +34,9 @@ class Asset(Described):
     pages_without_text: Sequence[int]
     """Numbers of pages that show something and have no text, as scanned pages do, and of pages for which there was no
     time. With the extra `ocr`, text on images is recognised."""
+    places_without_text: Sequence[int]
+    """Of an asset without pages: offsets in its text where it has a picture of text, or in an archive a page, that was
+    not recognised."""
     encoding: Annotated[str | None, Field(description="The encoding of a text; null for other files.")]
     encoding_guessed: bool | None
     """Whether nothing declared the encoding of the text: neither its first bytes, its `charset`, nor its own markup."""

@@ -10,6 +10,8 @@ from typing import BinaryIO
 from app.documents.parsed import ParseLimits, is_fault_of_system
 from app.errors import UnreadableDocument
 
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError)
+"""What reading a damaged member raises."""
 _MAX_MEMBERS = 10_000
 # Deflate can reach 1,030; real documents stay below 100, except small ones.
 _MAX_RATIO = 250
@@ -59,7 +61,7 @@ def open_archive(file: BinaryIO, label: str, limits: ParseLimits) -> Iterator[zi
         with zipfile.ZipFile(file) as archive:
             _check_claims(archive, label, limits)
             yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError) as error:
+    except DAMAGE as error:
         if is_fault_of_system(error):
             raise
         raise UnreadableDocument(f"the {label} file is damaged or incomplete") from error

@@ -90,6 +90,8 @@ _CAPTIONS_START = re.compile(
 _RST_HINTS = frozenset({".rst", ".rest", "text/x-rst", "text/prs.fallenstein.rst"})
 _ASCIIDOC_HINTS = frozenset({".adoc", ".asciidoc", ".asc", "text/asciidoc", "text/x-asciidoc"})
 _ORG_HINTS = frozenset({".org", "text/org", "text/x-org"})
+_WITH_PICTURES = frozenset({".docx", ".pptx", ".odt", ".odp", ".epub"})
+"""Suffixes of files whose pictures are read."""
 _OPEN = "application/vnd.oasis.opendocument"
 _EPUB = "application/epub+zip"
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
@@ -295,6 +297,10 @@ def _find_json_end(sample: Sample) -> int | None:
         return len(text)
 
 
+class ReaderMissing(Exception):
+    """The reader of a part of a file is not loaded, and this process can load nothing any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
     """A kind of file: `reader` names the function that reads it, `recognise` tests whether a file is of this kind.
@@ -336,7 +342,7 @@ def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
     def recognise(sample: Sample) -> bool:
         return not sample.is_text and name_image(sample.head) == name
 
-    reader = "app.documents.readers.scans:parse_image"
+    reader = "app.documents.readers.images:parse_image"
     return DocumentFormat(name, label, f"image/{name}", reader, recognise, frozenset(suffixes), image=True)
 
 
@@ -397,6 +403,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
 )
 """In order of precedence: the first format that recognises the file reads it."""
 
+IMAGE_SUFFIXES = frozenset(suffix for item in FORMATS if item.image for suffix in item.suffixes)
 _FORMAT_BY_NAME = {item.name: item for item in FORMATS}
 
 
@@ -406,16 +413,21 @@ def find_format(name: str) -> DocumentFormat:
 
 
 def expect_formats(kind: DocumentFormat, data: bytes) -> tuple[DocumentFormat, ...]:
-    """The formats whose readers a file probably needs: its own; for an archive, also those of its members' names.
+    """The formats whose readers a file probably needs: its own, and those of its members and pictures by their names.
 
-    The bytes of a member can be of another format, for which the reader of the archive raises ReaderMissing.
+    The bytes of a member can be of another format, for which the reader of the file raises ReaderMissing.
     """
-    if kind.name == "zip":
-        found = {PurePath(name.lower()).suffix for name in list_names(data)}
-    elif kind.name == "eml":
+    if kind.name == "eml":
         found = {suffix.decode().lower() for suffix in _FILE_NAME.findall(data)} | {".eml", ".html"}
+    elif kind.name == "zip" or not kind.suffixes.isdisjoint(_WITH_PICTURES):
+        names = (name.lower() for name in list_names(data))
+        found = {PurePath(name).suffix for name in names if "thumbnail" not in name}  # that of a document is no part of it
     else:
         return (kind,)
+    if kind.name not in {"eml", "zip"}:
+        return kind, *(item for item in FORMATS if item.image and not item.suffixes.isdisjoint(found))
+    if not found.isdisjoint(_WITH_PICTURES):
+        found |= IMAGE_SUFFIXES
     return tuple(item for item in FORMATS if not (item.suffixes and item.suffixes.isdisjoint(found)))
 
 

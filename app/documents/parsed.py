@@ -87,6 +87,8 @@ class ParsedDocument:
         hidden: in order; they do not overlap.
         pages_without_text: numbers of pages that show something and have no text, as scanned pages do, of those with a
             picture of text, and of those that were recognised in part, or not read for lack of time; ascending.
+        places_without_text: offsets in the text of a file without pages, where it has a picture of text, or a member a
+            page, that was not recognised; ascending.
         recognised: in order; they do not overlap.
         encoding: the encoding of a text, as Python names it; None for other formats.
         encoding_guessed: whether nothing declared it.
@@ -104,6 +106,7 @@ class ParsedDocument:
     tables: tuple[TableSpan, ...] = ()
     hidden: tuple[HiddenSpan, ...] = ()
     pages_without_text: tuple[int, ...] = ()
+    places_without_text: tuple[int, ...] = ()
     recognised: tuple[RecognisedSpan, ...] = ()
     encoding: str | None = None
     encoding_guessed: bool = False
@@ -139,7 +142,7 @@ class ParseLimits:
         max_tables: of a file; all members of an archive together.
         max_hidden: hidden spans of a file; all members of an archive together.
         structure_seconds: of CPU time, for the structure trees of a PDF; without them if 0.
-        picture_seconds: of CPU time, for looking which pictures of a PDF show text; none are looked at if 0.
+        picture_seconds: of CPU time, for looking which pictures in a file show text; none are looked at if 0.
         ocr_seconds: for recognising text, in addition to `seconds`.
         ocr_page_seconds: for recognising one page.
         ocr_pages: recognised of one file; all members of an archive together.

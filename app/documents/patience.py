@@ -1,5 +1,6 @@
 """Limit processor time: of a library call that cannot be interrupted otherwise, and of a file with many pages."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -17,21 +18,29 @@ _FEWEST = 5
 _SURE_SHARE = 0.25
 _HOPELESS = 2.0
 """Times the time for a file: some pages take longer than others."""
+_PICTURES_SHARE = 0.7
+"""Share of the time of a process after which no picture is looked at: an archive can have many files with pictures."""
 
-_allowed = False
+_seconds = math.inf
 
 
-def allow_ending() -> None:
-    """Let `limited_to` end this process; its parent reads the reason from the signal."""
-    global _allowed
+def allow_ending(seconds: float) -> None:
+    """Let `limited_to` end this process, which has so much processor time; its parent reads the reason from the
+    signal."""
+    global _seconds
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    _allowed = True
+    _seconds = seconds
+
+
+def is_late() -> bool:
+    """Whether this process has no time for what can be left out."""
+    return time.process_time() > _PICTURES_SHARE * _seconds
 
 
 @contextmanager
 def limited_to(seconds: float) -> Iterator[None]:
     """End the process with SIGPROF if the block takes more processor time, where that is allowed."""
-    if not _allowed:
+    if _seconds == math.inf:
         yield
         return
     signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.01))

@@ -132,23 +132,35 @@ def text_cell(place: str, text: str) -> str:
 
 _ODF = "urn:oasis:names:tc:opendocument:xmlns"
 _ODF_NAMES = {"draw": "drawing", "presentation": "presentation", "style": "style", "table": "table", "text": "text"}
+_XLINK = "http://www.w3.org/1999/xlink"
 
 
-def write_odf(kind: str, body: str, *, title: str = "", styles: str = "", prolog: str = "") -> bytes:
+def write_odf(
+    kind: str,
+    body: str,
+    *,
+    title: str = "",
+    styles: str = "",
+    prolog: str = "",
+    more: Mapping[str, bytes] | None = None,
+) -> bytes:
     """An OpenDocument file of this kind (`text`, `presentation`, `spreadsheet`) from the XML of its body."""
     names = " ".join(
         f'xmlns:{short}="{_ODF}:{name}:1.0"' for short, name in (_ODF_NAMES | {"office": "office"}).items()
     )
+    names += f' xmlns:xlink="{_XLINK}"'
     content = (
         f"{prolog}<office:document-content {names}><office:automatic-styles>{styles}</office:automatic-styles>"
         f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
     )
     about = f'<m xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title></m>'
     members = {"META-INF/manifest.xml": "<manifest/>", "content.xml": content, "meta.xml": about}
-    return _write_typed(f"application/vnd.oasis.opendocument.{kind}", members)
+    return _write_typed(f"application/vnd.oasis.opendocument.{kind}", {**members, **(more or {})})
 
 
-def write_epub(chapters: Sequence[str], *, title: str = "The harbour", more: Mapping[str, str] | None = None) -> bytes:
+def write_epub(
+    chapters: Sequence[str], *, title: str = "The harbour", more: Mapping[str, str | bytes] | None = None
+) -> bytes:
     """A book whose chapters are these bodies of pages, with a table of contents."""
     names = [f"text/c{number}.xhtml" for number in range(len(chapters))]
     items = "".join(
@@ -167,7 +179,7 @@ def write_epub(chapters: Sequence[str], *, title: str = "The harbour", more: Map
     return _write_typed("application/epub+zip", {**members, **pages, **(more or {})})
 
 
-def _write_typed(media_type: str, members: Mapping[str, str]) -> bytes:
+def _write_typed(media_type: str, members: Mapping[str, str | bytes]) -> bytes:
     """A ZIP file whose first member states its media type."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

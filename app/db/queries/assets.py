@@ -60,6 +60,7 @@ class Extract:
         outline: `headings` (start, level, title), `pages` (start, end) and `tables` (start, end of the header, end);
             all places are offsets in `text`.
         pages_without_text: numbers of pages that show something and have no text.
+        places_without_text: offsets in `text` of pictures of text that were not recognised.
         encoding: that of a text, None for other files.
     """
 
@@ -68,6 +69,7 @@ class Extract:
     total_pages: int | None
     outline: Mapping[str, Any]
     pages_without_text: Sequence[int]
+    places_without_text: Sequence[int]
     encoding: str | None = None
     encoding_guessed: bool | None = None
     removed_controls: int | None = None
@@ -190,6 +192,7 @@ async def finish_asset(session: TenantSession, asset_id: UUID, generation: int, 
         total_pages=extract.total_pages,
         outline=orjson.dumps(extract.outline).decode(),
         pages_without_text=list(extract.pages_without_text),
+        places_without_text=list(extract.places_without_text),
         encoding=extract.encoding,
         encoding_guessed=extract.encoding_guessed,
         removed_controls=extract.removed_controls,

@@ -82,7 +82,8 @@ update assets set status = 'processing', progress = :progress
 -- Returns what the chunks inherit: callers can change it until then.
 update assets set status = 'indexed', error = null, progress = 1, title = :title, extracted_text = :text,
                   total_pages = :total_pages, outline = :outline::jsonb,
-                  pages_without_text = :pages_without_text::integer[], encoding = :encoding,
+                  pages_without_text = :pages_without_text::integer[],
+                  places_without_text = :places_without_text::integer[], encoding = :encoding,
                   encoding_guessed = :encoding_guessed, removed_controls = :removed_controls, flags = null, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id and generation = :generation
 returning tags, roles, metadata, given_title, source;

@@ -48,10 +48,10 @@ select a.id, a.sha256 = r.sha256 and a.generation = r.generation and a.updated_a
  order by a.id <> r.id limit 1 for update of a;
 
 -- name: put_asset
-insert into assets (tenant_id, {stored_asset except pages_without_text}, pages_without_text, sha256, original, extracted_text,
-                    given_title, outline)
-select :tenant_id, {r.stored_asset except pages_without_text}, coalesce(r.pages_without_text, '{}'), r.sha256, :original,
-       r.extracted_text, r.given_title, r.outline
+insert into assets (tenant_id, {stored_asset except pages_without_text, places_without_text}, pages_without_text,
+                    places_without_text, sha256, original, extracted_text, given_title, outline)
+select :tenant_id, {r.stored_asset except pages_without_text, places_without_text}, coalesce(r.pages_without_text, '{}'),
+       coalesce(r.places_without_text, '{}'), r.sha256, :original, r.extracted_text, r.given_title, r.outline
   from jsonb_populate_record(null::assets, :line::jsonb) r
 on conflict (tenant_id, id) do update
    set {stored_asset = excluded.stored_asset except id}, sha256 = excluded.sha256, original = excluded.original,

@@ -13,7 +13,7 @@ from rapidocr.utils.process_img import apply_vertical_padding, get_rotate_crop_i
 
 from app.documents.ocr.access import Image
 from app.documents.ocr.layout import Found
-from app.documents.ocr.recogniser import Recogniser, open_image
+from app.documents.ocr.recogniser import Recogniser
 from app.documents.parsed import ParseLimits
 
 _MODELS = Path(rapidocr.__file__).parent / "models"
@@ -127,4 +127,4 @@ def _sides(box: Any) -> tuple[float, float]:
 
 def load_recogniser(limits: ParseLimits) -> Recogniser:
     """A recogniser that opens no file any more; takes a second or two."""
-    return Recogniser(RapidEngine(), open_image, limits)
+    return Recogniser(RapidEngine(), limits)

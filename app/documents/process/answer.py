@@ -24,7 +24,7 @@ from app.documents.parsed import (
     RecognisedSpan,
     TableSpan,
 )
-from app.documents.readers.builder import MAX_TITLE, MAX_TITLES
+from app.documents.readers.builder import MAX_PLACES, MAX_TITLE, MAX_TITLES
 from app.documents.readers.encodings import find_codec
 
 _BYTES_PER_CHARACTER = 4
@@ -37,11 +37,12 @@ _COLUMNS: dict[str, tuple[int, Callable[[ParseLimits], int]]] = {
     "tables": (3, lambda limits: limits.max_tables),
     "hidden": (3, lambda limits: limits.max_hidden),
     "pages_without_text": (1, lambda limits: limits.max_pages),
+    "places_without_text": (1, lambda limits: MAX_PLACES),
     "recognised": (2, lambda limits: limits.ocr_pages),
 }
 """The numbers of each row, and the most rows. Start, level and length of title of each heading; number, start and end
 of each page; start, end and format of each part; start, end of the header and end of each table; start, end and reason
-of each hidden span; numbers of pages; start and end of each recognised span."""
+of each hidden span; numbers of pages; places; start and end of each recognised span."""
 MAX_LINE = 64 << 10
 _MAX_LEVEL = 1_000
 _REASONS: tuple[HiddenReason, ...] = get_args(HiddenReason)
@@ -98,6 +99,7 @@ def write_answer(answer: Answer) -> list[bytes]:
         "tables": _flatten((table.start, table.header_end, table.end) for table in document.tables),
         "hidden": _flatten((span.start, span.end, _REASONS.index(span.reason)) for span in document.hidden),
         "pages_without_text": array(_COLUMN, document.pages_without_text),
+        "places_without_text": array(_COLUMN, document.places_without_text),
         "recognised": _flatten((span.start, span.end) for span in document.recognised),
     }
     titles = "".join(heading.title for heading in document.headings).encode()
@@ -164,6 +166,7 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
         tables=tuple(TableSpan(*table) for table in _rows(columns["tables"], 3)),
         hidden=tuple(HiddenSpan(start, end, _REASONS[reason]) for start, end, reason in _rows(columns["hidden"], 3)),
         pages_without_text=tuple(columns["pages_without_text"]),
+        places_without_text=tuple(columns["places_without_text"]),
         recognised=tuple(RecognisedSpan(start, end) for start, end in _rows(columns["recognised"], 2)),
         encoding=_optional_text(line["encoding"]),
         encoding_guessed=line["encoding_guessed"] is True,
@@ -193,6 +196,7 @@ def _check_positions(document: ParsedDocument, limits: ParseLimits) -> None:
     tables = document.tables
     _require(_ascend([place for table in tables for place in (table.start, table.header_end, table.end)], length))
     _require(_ascend(document.pages_without_text, document.total_pages or 0))
+    _require(_ascend(document.places_without_text, length))
     _require(all(page.number == index for index, page in enumerate(document.pages, 1)))
     _require(document.encoding is None or find_codec(document.encoding) is not None)
     _require((document.total_pages or 0) <= limits.max_pages and len(document.title or "") <= MAX_TITLE)

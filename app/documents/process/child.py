@@ -48,7 +48,7 @@ def main() -> None:
     os.dup2(silence, 2)
     os.close(silence)
     missing = confine(limits)
-    allow_ending()
+    allow_ending(limits.seconds)
     answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing, request["codec"])
     # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)

@@ -13,11 +13,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import app
-from app.documents.formats import FORMATS, DocumentFormat, declared_codec, detect_format, expect_formats, find_format
+from app.documents.formats import (
+    FORMATS,
+    DocumentFormat,
+    ReaderMissing,
+    declared_codec,
+    detect_format,
+    expect_formats,
+    find_format,
+)
 from app.documents.ocr.access import Availability, RecognitionNeeded, is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.answer import MAX_LINE, Answer, Malformed, max_answer_bytes, read_answer
-from app.documents.readers.bundle import ReaderMissing
 from app.documents.readers.encodings import GuessingMissing
 from app.errors import UnreadableDocument
 
@@ -97,7 +104,7 @@ async def _parse(request: _Request) -> ParsedDocument:
     """Loading the models takes a second, so the process that has them runs only for a file that needs it."""
     if not is_installed():
         return await _parse_once(request)
-    if not any(reader.image for reader in request.readers):
+    if not request.kind.image:
         with contextlib.suppress(RecognitionNeeded):
             return await _parse_once(replace(request, ocr="elsewhere"))
     limits = request.limits
@@ -134,9 +141,9 @@ async def _run_adapted(request: _Request) -> tuple[bytearray, int]:
         return await _run_adapted(replace(request, readers=FORMATS))
     if _find_failure(answer, limits) == GuessingMissing.__name__ and not request.guesses:
         return await _run_adapted(replace(request, guesses=True))
-    has_pdf = any(reader.name == "pdf" for reader in request.readers)
-    if has_pdf and (status == -signal.SIGPROF or -status in _CRASHES) and limits.picture_seconds:
-        # Its structure, or a picture that can be left out, needs too much.
+    pictured = not request.kind.image and any(reader.image or reader.name == "pdf" for reader in request.readers)
+    if pictured and (status == -signal.SIGPROF or -status in _CRASHES) and limits.picture_seconds:
+        # The structure of a PDF, or a picture that can be left out, needs too much.
         return await _run_adapted(replace(request, limits=replace(limits, structure_seconds=0.0, picture_seconds=0.0)))
     return answer, status
 

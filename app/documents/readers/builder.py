@@ -21,6 +21,8 @@ from app.errors import UnreadableDocument
 BLOCK = 200
 """Lines that are added together."""
 MAX_TITLE = 300
+MAX_PLACES = 10_000
+"""Maximum places of a file without text; further ones are not named."""
 MAX_TITLES = 4_000_000
 """Maximum characters of all headings together."""
 
@@ -39,6 +41,8 @@ class TextBuilder:
         self._tables: list[TableSpan] = []
         self._hidden: list[HiddenSpan] = []
         self._recognised: list[RecognisedSpan] = []
+        self._unread: list[int] = []
+        self._unread_pages: list[int] = []
 
     def add(self, block: str, gap: str = "\n\n") -> int | None:
         """Append a block after `gap`; returns the offset at which it begins, or None if it is blank."""
@@ -72,6 +76,9 @@ class TextBuilder:
         """Record a page whose text, already written, begins at `start` and ends here; None for a blank page."""
         span = PageSpan(number, self.length if start is None else start, self.length)
         self._pages.append(span)
+        if self._unread:
+            self._unread_pages.append(number)
+            self._unread.clear()
         return span
 
     def add_part(self, path: str, document: ParsedDocument) -> None:
@@ -95,6 +102,9 @@ class TextBuilder:
             self.mark_hidden(start + span.start, start + span.end, span.reason)
         for part in document.recognised:
             self.mark_recognised(start + part.start, start + part.end)
+        pages = [document.pages[number - 1].start for number in document.pages_without_text]
+        for place in pages or document.places_without_text:
+            self.mark_unread(start + place)
 
     def mark_heading(self, start: int, title: str, level: int) -> None:
         """Record a heading at an offset that is already written."""
@@ -133,6 +143,12 @@ class TextBuilder:
         if start < end:
             self._recognised.append(RecognisedSpan(start, end))
 
+    def mark_unread(self, place: int | None = None) -> None:
+        """Record a picture of text that was not recognised, by default after what is written: on the page that is
+        marked next, or, in a file without pages, at this place."""
+        if len(self._unread) < MAX_PLACES:
+            self._unread.append(self.length if place is None else place)
+
     def finish(
         self,
         format_name: str,
@@ -155,7 +171,8 @@ class TextBuilder:
             tuple(self._parts_within),
             tuple(self._tables),
             tuple(self._hidden),
-            tuple(pages_without_text),
+            tuple(pages_without_text or self._unread_pages),
+            tuple(self._unread),
             tuple(self._recognised),
             mail=mail or {},
         )

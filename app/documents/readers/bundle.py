@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 
 from app.documents.archive import open_archive, read_member
-from app.documents.formats import detect_format, find_refusal
+from app.documents.formats import ReaderMissing, detect_format, find_refusal
 from app.documents.ocr.access import RecognitionNeeded
 from app.documents.parsed import ParsedDocument, ParseLimits, is_fault_of_system
 from app.documents.readers.builder import TextBuilder
@@ -20,10 +20,6 @@ _MAX_PATH = 200
 _UTF8 = 0x800
 """The flag of a name in UTF-8 (APPNOTE.TXT 6.3.10, 4.4.4)."""
 _OLD = "cp437"
-
-
-class ReaderMissing(Exception):
-    """The reader of a member is not loaded, and this process can load nothing any more."""
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
@@ -104,7 +100,7 @@ def read_file(path: str, content: bytes, limits: ParseLimits, where: str) -> Par
         if kind.image:
             return None
         raise UnreadableDocument(f"{label}: {error}") from error
-    except (MemoryError, RecognitionNeeded, GuessingMissing):
+    except (MemoryError, RecognitionNeeded, GuessingMissing, ReaderMissing):
         raise
     except Exception as error:
         if is_fault_of_system(error):

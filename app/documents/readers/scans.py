@@ -1,54 +1,17 @@
-"""Scans: images, and pages of a PDF without a text layer, whose text is recognised."""
+"""Pages of a PDF without a text layer, and pictures on the others, whose text is recognised."""
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pypdfium2 import PdfiumError, raw
 
-from app.documents.formats import name_image
-from app.documents.ocr.access import Image, explain_missing_text, find_recogniser
-from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.patience import limited_to
-from app.documents.readers.builder import TextBuilder
-from app.documents.readers.pdf.lines import join_hyphenation
+from app.documents.ocr.access import Image, find_recogniser
+from app.documents.parsed import ParseLimits
 from app.documents.readers.pdf.words import Box, Word
-from app.documents.readers.text import clean_text
-from app.errors import UnreadableDocument
-
-
-def parse_image(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Recognise each page of an image; pages for which no time is left are listed."""
-    recogniser = find_recogniser()
-    if recogniser is None:
-        raise UnreadableDocument(f"the image has no text that can be read: {explain_missing_text()}")
-    builder = TextBuilder(limits)
-    pages = 0
-    without_text = []
-    refusal: UnreadableDocument | None = None
-    for draw in recogniser.open_image(data, limits):
-        pages += 1
-        page = None
-        try:
-            page = recogniser.recognise(draw)
-        except UnreadableDocument as error:
-            refusal = error
-        span = builder.add_page(pages, join_hyphenation(clean_text(page.text)) if page else "")
-        builder.mark_recognised(span.start, span.end)
-        if page is None or not page.complete:
-            without_text.append(pages)
-    document = builder.finish(name_image(data) or "", total_pages=pages, pages_without_text=without_text)
-    if document.text:
-        return document
-    if refusal is not None:
-        raise refusal
-    if document.pages_without_text:
-        raise UnreadableDocument("the text of the image was not recognised within the limits of time and memory")
-    raise UnreadableDocument("no text was recognised on the image")
-
+from app.documents.readers.pictures import PictureReader
 
 _LITTLE_TEXT = 100
 """Letters of a page with an image: as many as a scanner's stamp or a page number has."""
@@ -120,53 +83,25 @@ _SOME_LINES = (150, 45)
 """Width and height in points of a picture on a page with text that can show some lines of text."""
 _WITHIN = 20
 """Characters of the text layer within a picture: with more, it is a scan that has its text, or the background."""
-_MOST_PICTURES = 200
 _LOOKED_AT = 120
 """Pixels of the longer side of a picture that is looked at."""
-_PAPER = 0.4
-"""Share of a picture of text that has the brightness of its paper; photographs have many, empty pictures only one."""
-_EMPTY = 0.995
-_LEAST_LETTERS = 10
-"""Of the text of a picture; less is a logo."""
 
 
-class PictureReader:
-    """Recognises the text of pictures on the pages of one file that have text, too."""
-
-    def __init__(self, limits: ParseLimits, clock: Callable[[], float] = time.process_time) -> None:
-        self._limits, self._clock = limits, clock
-        self._looked, self._spent = 0, 0.0
-
-    def read(self, page: Any, boxes: Sequence[Box]) -> tuple[list[str], bool]:
-        """The texts of the pictures in these boxes, and whether they are all. Raises RecognitionNeeded."""
-        texts, complete = [], True
-        for box in boxes:
-            cut = _find_margins(page, box)
-            if cut is None or not self._looks_like_text(page, box, cut):
-                continue
-            recogniser = find_recogniser()
-            found = recogniser.recognise(partial(draw_page, page, self._limits, cut)) if recogniser else None
-            if found is not None and sum(map(str.isalnum, found.text)) >= _LEAST_LETTERS:
-                texts.append(found.text)
-            complete = complete and found is not None and found.complete
-        return texts, complete
-
-    def _looks_like_text(self, page: Any, box: Box, cut: Margins) -> bool:
-        if self._looked >= _MOST_PICTURES or self._spent >= self._limits.picture_seconds:
-            return False
-        began = self._clock()
-        scale = min(1.0, _LOOKED_AT / max(box.x1 - box.x0, box.y1 - box.y0))
-        with limited_to(self._limits.picture_seconds - self._spent):
-            bitmap = page.render(scale=scale, crop=cut, grayscale=True)
-        levels = bytes(bitmap.buffer).translate(_LEVELS)
-        self._looked += 1
-        self._spent += self._clock() - began
-        return _PAPER * len(levels) <= max(map(levels.count, range(_STEPS))) < _EMPTY * len(levels)
+def read_pictures(
+    reader: PictureReader, page: Any, boxes: Sequence[Box], limits: ParseLimits
+) -> tuple[list[str], bool]:
+    """The texts of the pictures in these boxes, and whether they are all. Raises RecognitionNeeded."""
+    pictures = [
+        reader.read(partial(_look_at, page, box, cut), partial(draw_page, page, limits, cut))
+        for box in boxes
+        if (cut := _find_margins(page, box)) is not None
+    ]
+    return [picture.text for picture in pictures if picture.text], all(picture.complete for picture in pictures)
 
 
-_STEPS = 16
-_LEVELS = bytes(value * _STEPS // 256 for value in range(256))
-"""Brightness in steps."""
+def _look_at(page: Any, box: Box, cut: Margins) -> bytes:
+    scale = min(1.0, _LOOKED_AT / max(box.x1 - box.x0, box.y1 - box.y0))
+    return bytes(page.render(scale=scale, crop=cut, grayscale=True).buffer)
 
 
 def choose_pictures(boxes: Sequence[Box], words: Sequence[Word]) -> list[Box]:

@@ -22,6 +22,9 @@ _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060
 PRESENTATION_FORMS = re.compile("[\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc]")
 _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
+_LINE_BREAK = re.compile(r"\b(\w++)[-\u2010\u00ad][ \t]*\n(\w++)")
+_JOINING = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "y", "e", "o", "en", "of"})
+
 
 def clean_text(text: str) -> str:
     """Normalise to NFC with line feeds, plain spaces and the letters of Arabic presentation forms; remove invisible
@@ -44,6 +47,21 @@ def _find_letters(form: re.Match[str]) -> str:
 def collapse_spaces(text: str) -> str:
     """Clean `text` and put it on one line."""
     return " ".join(clean_text(text).split())
+
+
+def join_hyphenation(text: str) -> str:
+    """Rejoin words that a line break split; hyphens that belong to a word are kept."""
+
+    def join(match: re.Match[str]) -> str:
+        left, right = match.groups()
+        if right.lower() in _JOINING:
+            return f"{left}- {right}"
+        hyphenated = f"{left}-{right}"
+        if not (left[-1].islower() and right[0].islower()):
+            return hyphenated
+        return hyphenated if hyphenated in text and left + right not in text else left + right
+
+    return _LINE_BREAK.sub(join, text)
 
 
 def list_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:

@@ -202,6 +202,7 @@ class Ingestion:
                 "tables": [(table.start, table.header_end, table.end) for table in document.tables],
             },
             pages_without_text=document.pages_without_text,
+            places_without_text=document.places_without_text,
             encoding=document.encoding,
             encoding_guessed=document.encoding_guessed if document.encoding else None,
             removed_controls=document.removed_controls if document.encoding else None,

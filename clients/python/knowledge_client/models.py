@@ -1105,6 +1105,10 @@ class Asset(Answer):
     """Numbers of pages that show something and have no text, as scanned pages do, and of pages for which there
     was no time. With the extra `ocr`, text on images is recognised.
     """
+    places_without_text: list[int]
+    """Of an asset without pages: offsets in its text where it has a picture of text, or in an archive a page,
+    that was not recognised.
+    """
     encoding: str | None = None
     """The encoding of a text; null for other files."""
     encoding_guessed: bool | None = None

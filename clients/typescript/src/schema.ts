@@ -1680,6 +1680,11 @@ export interface components {
              */
             pages_without_text: number[];
             /**
+             * Places Without Text
+             * @description Of an asset without pages: offsets in its text where it has a picture of text, or in an archive a page, that was not recognised.
+             */
+            places_without_text: number[];
+            /**
              * Encoding
              * @description The encoding of a text; null for other files.
              */
@@ -6687,6 +6692,9 @@ export interface operations {
                      *           "pages_without_text": [
                      *             1
                      *           ],
+                     *           "places_without_text": [
+                     *             1
+                     *           ],
                      *           "encoding": "text",
                      *           "encoding_guessed": false,
                      *           "removed_controls": 1,
@@ -6764,6 +6772,9 @@ export interface operations {
                      *       "pages_without_text": [
                      *         1
                      *       ],
+                     *       "places_without_text": [
+                     *         1
+                     *       ],
                      *       "encoding": "text",
                      *       "encoding_guessed": false,
                      *       "removed_controls": 1,
@@ -6816,6 +6827,9 @@ export interface operations {
                      *       "title": "Route order",
                      *       "total_pages": 1,
                      *       "pages_without_text": [
+                     *         1
+                     *       ],
+                     *       "places_without_text": [
                      *         1
                      *       ],
                      *       "encoding": "text",
@@ -6887,6 +6901,9 @@ export interface operations {
                      *       "title": "Route order",
                      *       "total_pages": 1,
                      *       "pages_without_text": [
+                     *         1
+                     *       ],
+                     *       "places_without_text": [
                      *         1
                      *       ],
                      *       "encoding": "text",
@@ -6997,6 +7014,9 @@ export interface operations {
                      *       "title": "Route order",
                      *       "total_pages": 1,
                      *       "pages_without_text": [
+                     *         1
+                     *       ],
+                     *       "places_without_text": [
                      *         1
                      *       ],
                      *       "encoding": "text",
@@ -7190,6 +7210,9 @@ export interface operations {
                      *       "title": "Route order",
                      *       "total_pages": 1,
                      *       "pages_without_text": [
+                     *         1
+                     *       ],
+                     *       "places_without_text": [
                      *         1
                      *       ],
                      *       "encoding": "text",

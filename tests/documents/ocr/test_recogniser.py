@@ -9,15 +9,16 @@ from PIL import Image
 
 from app.documents.ocr.access import RecognitionNeeded, find_recogniser, is_installed, provide
 from app.documents.ocr.layout import Found, arrange, straighten
-from app.documents.ocr.recogniser import Recogniser, open_image
+from app.documents.ocr.recogniser import Recogniser
 from app.documents.parsed import ParseLimits
+from app.documents.readers.images import open_image
 from app.errors import UnreadableDocument
 from tests.documents.ocr.pages import ListedEngine, found, save, white, write_image
 from tests.fixtures.clock import FakeClock
 
 
 def draw_all(data: bytes, **limits: Any) -> list[Any]:
-    return [draw() for draw in open_image(data, ParseLimits(**limits))]
+    return [np.asarray(draw()) for draw in open_image(data, ParseLimits(**limits))]
 
 
 def darkest_quarter(pixels: Any) -> tuple[bool, bool]:
@@ -176,7 +177,7 @@ TEN = [found(f"line {n}", 0, 30 * n, 200) for n in range(10)]
 def make(lines: list[Any], **limits: Any) -> Recogniser:
     clock = FakeClock()
     engine = ListedEngine(lines, clock.advance)
-    return Recogniser(engine, lambda data, limits: iter(()), ParseLimits(**limits), clock)
+    return Recogniser(engine, ParseLimits(**limits), clock)
 
 
 def test_pages_are_recognised_until_the_time_of_the_file_is_used_up() -> None:

@@ -100,3 +100,6 @@ def test_only_the_readers_that_the_names_indicate_are_expected() -> None:
     assert expect("a.md", "b/c.txt", "d") == light
     assert expect("a.PDF", "b/c.xhtml", "d.docx/x") == light | {"pdf", "html"}
     assert [item.name for item in expect_formats(find_format("docx"), write_docx())] == ["docx"]
+    pictured = write_zip({"word/document.xml": "x", "word/media/a.PNG": "x", "docProps/thumbnail.jpeg": "x"})
+    assert [item.name for item in expect_formats(find_format("docx"), pictured)] == ["docx", "png"]
+    assert expect("a.docx") == light | {"docx", "png", "jpeg", "tiff", "webp", "gif", "bmp"}

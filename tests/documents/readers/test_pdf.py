@@ -3,8 +3,8 @@
 import pytest
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.pdf.lines import join_hyphenation
 from app.documents.readers.pdf.reader import parse
+from app.documents.readers.text import join_hyphenation
 from app.errors import UnreadableDocument
 from tests.documents.drawn_pdf import PROSE, read_drawn, write_lines, write_text
 from tests.documents.listing import list_hidden, list_pages

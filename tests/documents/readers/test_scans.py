@@ -10,11 +10,11 @@ from pypdf import PdfReader, PdfWriter
 
 from app.documents.ocr.access import RecognitionNeeded, provide
 from app.documents.ocr.layout import Found
-from app.documents.ocr.recogniser import Recogniser, open_image
+from app.documents.ocr.recogniser import Recogniser
 from app.documents.parsed import ParsedDocument, ParseLimits, RecognisedSpan
 from app.documents.readers import bundle
+from app.documents.readers.images import parse_image
 from app.documents.readers.pdf import reader
-from app.documents.readers.scans import parse_image
 from app.errors import UnreadableDocument
 from tests.documents.drawn_pdf import PROSE, read_drawn, write_lines
 from tests.documents.listing import list_pages
@@ -43,7 +43,7 @@ def restored() -> Iterator[None]:
 
 def read(data: bytes, lines: Sequence[Found] = LINES, **changes: Any) -> ParsedDocument:
     limits = ParseLimits(**changes)
-    provide("here", Recogniser(ListedEngine(lines), open_image, limits))
+    provide("here", Recogniser(ListedEngine(lines), limits))
     return reader.parse(data, limits)
 
 
@@ -186,7 +186,7 @@ IMAGE_LINES = [found("A hyphen-", 0, 0, 300), found("ated word", 0, 30, 300)]
 
 def read_image(data: bytes, lines: Sequence[Found] = IMAGE_LINES, **changes: Any) -> ParsedDocument:
     limits = ParseLimits(**changes)
-    provide("here", Recogniser(ListedEngine(lines), open_image, limits))
+    provide("here", Recogniser(ListedEngine(lines), limits))
     return parse_image(data, limits)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import posixpath
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,6 +12,7 @@ from app.documents.readers.builder import TextBuilder
 from app.documents.readers.encodings import decode, find_charset
 from app.documents.readers.html import page
 from app.documents.readers.office.ooxml import OfficePackage
+from app.documents.readers.pictures import Picture, PictureParts
 from app.documents.readers.text import local_name
 from app.errors import UnreadableDocument
 
@@ -31,10 +33,18 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         if root is None:
             raise UnreadableDocument("the EPUB file is damaged: it has no list of chapters")
         title = next((item.text for item in root.iter("{*}title") if item.text), None)
+        pictures = PictureParts(archive, limits)
         for chapter in _list_chapters(root, posixpath.dirname(place)):
+            folder = posixpath.dirname(chapter)
+
+            @cache
+            def read_picture(address: str, folder: str = folder) -> Picture:
+                return pictures.read(_resolve(folder, address))
+
             content = read_member(archive, chapter, limits)
             if content:
-                builder.add_document(page.parse(decode(content, find_charset(content)).text, limits), "\n\n\n")
+                text = decode(content, find_charset(content)).text
+                builder.add_document(page.parse(text, limits, read_picture), "\n\n\n")
     return builder.finish("epub", title=title)
 
 
@@ -59,5 +69,10 @@ def _list_chapters(root: Any, folder: str) -> list[str]:
         if item is None or item.get("media-type") not in _PAGES or "nav" in (item.get("properties") or "").split():
             continue
         if local_name(item) == "item" and (target := item.get("href")):
-            chapters[posixpath.normpath(posixpath.join(folder, unquote(target.split("#")[0])))] = None
+            chapters[_resolve(folder, target)] = None
     return list(chapters)
+
+
+def _resolve(folder: str, address: str) -> str:
+    """The name of the member to which an address in a folder refers."""
+    return posixpath.normpath(posixpath.join(folder, unquote(address.split("#")[0])))

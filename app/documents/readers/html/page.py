@@ -9,6 +9,7 @@ from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks, remove_references
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
+from app.documents.readers.pictures import Picture, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import build_tree, clean_text, collapse_spaces, fence_code, read_integer
 
@@ -143,13 +144,19 @@ _MAX_PARAGRAPHS = 2
 _MAX_NESTING = 8
 
 
-class PageReader:
-    """Writes the text of a page; without `furniture`, including menus, banners and footers."""
+ReadPicture = Callable[[str], Picture]
 
-    def __init__(self, root: Any, limits: ParseLimits, furniture: Furniture | None) -> None:
+
+class PageReader:
+    """Writes the text of a page; without `furniture`, including menus, banners and footers. `read_picture` gets the
+    address of a picture."""
+
+    def __init__(self, root: Any, limits: ParseLimits, furniture: Furniture | None, read_picture: ReadPicture) -> None:
         self._root = root
         self._builder = TextBuilder(limits)
         self._furniture = furniture
+        self._read_picture = read_picture
+        self._pictures: list[Any] = []  # since the last line
         self._styled = next(root.iter("style", "link"), None) is not None
         self._sheets = StyleSheets(root)
         self._layout = _find_layout_tables(root)
@@ -205,6 +212,8 @@ class PageReader:
         if tag == "table" and element not in self._layout and self._heading is None:
             rows, headers = read_rows(element, self._read_cell)
             write_markdown_table(self._builder, rows, headers, self._take_gap())
+            self._pictures += element.iter("img")
+            self._write_pictures()
             return True
         if tag in _LISTS:
             self._lists.append(read_integer(element.get("start", "1"), 6, 1) if tag == "ol" else None)
@@ -216,6 +225,7 @@ class PageReader:
             self._preformatted += 1
         elif tag == "img":
             self._line.append(_describe(element))
+            self._pictures.append(element)
         self._tight = tag in {"li", "dd"} or (self._tight and tag not in _LISTS)
         self._contents += is_content(element)
         self._line.append(element.text or "")
@@ -286,8 +296,11 @@ class PageReader:
             raw += CLOSE
             self._line.append(self._mark)
         text = clean_text(raw).strip("\n") if self._preformatted else collapse_spaces(raw)
-        if not remove_marks(text).strip():
-            return
+        if remove_marks(text).strip():
+            self._write_line(text)
+        self._write_pictures()
+
+    def _write_line(self, text: str) -> None:
         if self._preformatted and "\n" in text:
             text = fence_code(text)
         elif self._lists:
@@ -297,6 +310,12 @@ class PageReader:
             text = self._marker + text
         add_marked(self._builder, text, self._take_gap())
         self._marker, self._tight = "", False
+
+    def _write_pictures(self) -> None:
+        pictures, self._pictures = self._pictures, []
+        for element in pictures if self._hidden is None else ():
+            picture = self._read_picture(element.get("src", ""))
+            add_recognised(self._builder, picture.text, picture.complete)
 
     def _read_cell(self, cell: Any) -> str:
         """The text of a cell on one line."""
@@ -372,8 +391,9 @@ _SHORT = 200
 _TIMES = 5
 
 
-def parse(text: str, limits: ParseLimits) -> ParsedDocument:
-    """The main content of a page, or all of it where that is not marked. Nothing is fetched or expanded."""
+def parse(text: str, limits: ParseLimits, read_picture: ReadPicture = lambda address: Picture()) -> ParsedDocument:
+    """The main content of a page, or all of it where that is not marked. Nothing is fetched or expanded; pictures that
+    are parts of the same file are read by `read_picture`."""
     source = remove_references(clean_text(text))
     encoded = source.encode("utf-8", errors="replace")
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
@@ -382,10 +402,10 @@ def parse(text: str, limits: ParseLimits) -> ParsedDocument:
         root = build_tree(encoded, etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True), _REFUSAL)
     furniture = Furniture()
     main = furniture.find_main(root)
-    document = PageReader(root, limits, furniture).read(main if main is not None else root)
+    document = PageReader(root, limits, furniture, read_picture).read(main if main is not None else root)
     if main is None and len(document.text) < _SHORT:
         # Some pages wrap all of their content in elements that are navigation elsewhere.
-        whole = PageReader(root, limits, None).read(root)
+        whole = PageReader(root, limits, None, read_picture).read(root)
         if len(whole.text) > _TIMES * len(document.text):
             return whole
     return document

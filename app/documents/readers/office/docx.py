@@ -2,8 +2,9 @@
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,7 @@ from app.documents.archive import open_archive
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import OfficePackage, find_children, read_chart, write_number
+from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
@@ -204,6 +206,8 @@ def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
 _SKIPPED = frozenset({"moveFrom", "Fallback", "sectPr", "pPrChange", "rPrChange", "tblGridChange", "tblPrChange"})
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
+_DRAWN = {"chart": "id", "blip": "embed", "imagedata": "id"}
+"""Elements of charts and pictures, with the attribute that has the id of their relation."""
 # Half points.
 _TINY = 2
 _MAX_SPAN = 60
@@ -233,7 +237,8 @@ class _Table:
 
 
 class BodyReader:
-    """Writes the text of a document's body; `notes` by kind and id, `charts` by the id of their relation."""
+    """Writes the text of a document's body; `notes` by kind and id; `drawings`, by the id of their relation, write a
+    chart or a picture."""
 
     def __init__(
         self,
@@ -241,15 +246,15 @@ class BodyReader:
         styles: Mapping[str, Style],
         numbering: Numbering,
         notes: Mapping[tuple[str, str], str],
-        charts: Mapping[str, Any],
+        drawings: Mapping[str, Callable[[], object]],
     ) -> None:
         self.title: str | None = None
         self._builder = builder
         self._styles = styles
         self._numbering = numbering
         self._notes = dict(notes)
-        self._charts = dict(charts)
-        self._drawn: list[Any] = []  # charts since the last paragraph
+        self._drawings = dict(drawings)
+        self._drawn: list[Callable[[], object]] = []  # since the last paragraph
         self._called: list[str] = []  # notes to which the text since the last paragraph refers
         self._calls = 0
         self._paragraphs: list[_Paragraph] = []
@@ -309,8 +314,8 @@ class BodyReader:
             self._read_properties(paragraph, element)
         elif name == "docPr" and (description := element.get("descr")):
             paragraph.text.append(f" {description} ")
-        elif name == "chart" and (chart := self._charts.pop(read_value(element, "id"), None)) is not None:
-            self._drawn.append(chart)
+        elif name in _DRAWN and (write := self._drawings.pop(read_value(element, _DRAWN[name]), None)):
+            self._drawn.append(write)
         elif name in _NOTES:
             note = self._notes.pop((_NOTES[name], read_value(element, "id")), None)
             if note:
@@ -436,13 +441,18 @@ class BodyReader:
     def _write_additions(self) -> None:
         if self._in_cell() or not (self._called or self._drawn):
             return
-        for chart in self._drawn:
-            lines = ("".join(item.text or "" for item in part.iter("{*}t")) for part in chart.iter("{*}p"))
-            add_marked(self._builder, remove_marks("\n".join(filter(None, lines))))
-            write_markdown_table(self._builder, read_chart(chart), 1)
+        for write in self._drawn:
+            write()
         for note in self._called:
             add_marked(self._builder, note)
         self._drawn, self._called, self._listed = [], [], False
+
+
+def write_chart(builder: TextBuilder, chart: Any) -> None:
+    """Write the title of a chart, and the values of its series as a table."""
+    lines = ("".join(item.text or "" for item in part.iter("{*}t")) for part in chart.iter("{*}p"))
+    add_marked(builder, remove_marks("\n".join(filter(None, lines))))
+    write_markdown_table(builder, read_chart(chart), 1)
 
 
 def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
@@ -459,7 +469,7 @@ _MAIN_PART = re.compile(r"word/document\d*\.xml")
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read a Word document; tables become Markdown rows, and notes follow the paragraph that refers to them.
+    """Read a Word document; tables become Markdown rows; notes and texts of pictures follow their paragraph.
 
     Headers, footers, comments, tracked deletions and tables of contents are omitted.
     """
@@ -476,10 +486,16 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             for kind in ("footnote", "endnote")
             for number, text in read_notes(package.read_part(f"word/{kind}s.xml"), kind)
         }
-        # Each chart once, although a hostile file can name it many times.
-        drawn = {target: key for key, (kind, target) in package.read_relations(main).items() if kind == "chart"}
-        charts = {key: package.read_part(target) for target, key in drawn.items()}
-        reader = BodyReader(builder, styles, Numbering(package.read_part("word/numbering.xml")), notes, charts)
+        pictures = PictureParts(archive, limits)
+        # Each once, although a hostile file can name it many times.
+        drawn = {target: (kind, key) for key, (kind, target) in package.read_relations(main).items()}
+        drawings: dict[str, Callable[[], object]] = {
+            key: partial(pictures.write, builder, target) for target, (kind, key) in drawn.items() if kind == "image"
+        }
+        for target, (kind, key) in drawn.items():
+            if kind == "chart" and (chart := package.read_part(target)) is not None:
+                drawings[key] = partial(write_chart, builder, chart)
+        reader = BodyReader(builder, styles, Numbering(package.read_part("word/numbering.xml")), notes, drawings)
         root = package.read_part(main)
         if root is not None:
             reader.read(root)

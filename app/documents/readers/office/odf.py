@@ -2,12 +2,14 @@
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import TITLE, OfficePackage
+from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
@@ -18,6 +20,7 @@ _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _SHOW = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_IMAGE, _HREF = f"{_DRAW}image", "{http://www.w3.org/1999/xlink}href"
 # Comments, deletions, generated lists, and what repeats on each slide.
 _SKIPPED = frozenset(
     {
@@ -33,63 +36,68 @@ _MAX_REPEAT = 50
 def parse_text(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read an OpenDocument text, with notes and text boxes, without comments and deletions."""
     builder = TextBuilder(limits)
-    body, hidden, title = _open(data, "ODT", "text", limits)
-    _Writer(builder, hidden).write(body)
+    with _open(data, "ODT", "text", limits) as (body, hidden, pictures, title):
+        _Writer(builder, hidden, pictures).write(body)
     return builder.finish("odt", title=title)
 
 
 def parse_presentation(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read an OpenDocument presentation: a slide is a page and its title a heading; notes follow it."""
     builder = TextBuilder(limits)
-    body, hidden, title = _open(data, "ODP", "presentation", limits)
-    slides = [item for item in body if item.tag == f"{_DRAW}page"]
-    if len(slides) > limits.max_pages:
-        raise UnreadableDocument(f"the ODP file has {len(slides):,} slides; at most {limits.max_pages:,} are read")
     titles = []
-    for number, slide in enumerate(slides, 1):
-        writer = _Writer(builder, hidden)
-        heading = next((item for item in slide if item.get(f"{_SHOW}class") == "title"), None)
-        name = "" if heading is None else collapse_spaces(remove_marks(" ".join(heading.itertext())))
-        if name:
-            writer.add(name)
-        for item in slide:
-            if item is not heading:
-                writer.write(item)
-        span = builder.mark_page(number, writer.start)
-        if name:
-            builder.mark_heading(span.start, name, 1)
-        titles.append(name)
+    with _open(data, "ODP", "presentation", limits) as (body, hidden, pictures, title):
+        slides = [item for item in body if item.tag == f"{_DRAW}page"]
+        if len(slides) > limits.max_pages:
+            raise UnreadableDocument(f"the ODP file has {len(slides):,} slides; at most {limits.max_pages:,} are read")
+        for number, slide in enumerate(slides, 1):
+            writer = _Writer(builder, hidden, pictures)
+            heading = next((item for item in slide if item.get(f"{_SHOW}class") == "title"), None)
+            name = "" if heading is None else collapse_spaces(remove_marks(" ".join(heading.itertext())))
+            if name:
+                writer.add(name)
+            for item in slide:
+                if item is not heading:
+                    writer.write(item)
+            span = builder.mark_page(number, writer.start)
+            if name:
+                builder.mark_heading(span.start, name, 1)
+            titles.append(name)
     return builder.finish("odp", title=title or next(filter(None, titles), None), total_pages=len(slides))
 
 
-def _open(data: bytes, label: str, kind: str, limits: ParseLimits) -> tuple[Any, frozenset[str], str | None]:
-    """The body of a document, the names of its styles of hidden text, and its title."""
+@contextmanager
+def _open(
+    data: bytes, label: str, kind: str, limits: ParseLimits
+) -> Iterator[tuple[Any, frozenset[str], PictureParts, str | None]]:
+    """The body of a document, the names of its styles of hidden text, its pictures and its title."""
     with open_archive(io.BytesIO(data), label, limits) as archive:
         package = OfficePackage(archive, label, limits)
         root, about = package.read_part("content.xml"), package.read_part("meta.xml")
-    body = None if root is None else root.find(f"{_OFFICE}body/{_OFFICE}{kind}")
-    if body is None:
-        raise UnreadableDocument(f"the {label} file is damaged: it has no content")
-    hidden = frozenset(
-        style.get(f"{_STYLE}name", "")
-        for style in root.iter(f"{_STYLE}style")
-        for properties in style.iter(f"{_STYLE}text-properties")
-        if properties.get(f"{_TEXT}display") == "none"
-    )
-    title = None if about is None else about.findtext(f".//{TITLE}")
-    return body, hidden, title
+        body = None if root is None else root.find(f"{_OFFICE}body/{_OFFICE}{kind}")
+        if body is None:
+            raise UnreadableDocument(f"the {label} file is damaged: it has no content")
+        hidden = frozenset(
+            style.get(f"{_STYLE}name", "")
+            for style in root.iter(f"{_STYLE}style")
+            for properties in style.iter(f"{_STYLE}text-properties")
+            if properties.get(f"{_TEXT}display") == "none"
+        )
+        title = None if about is None else about.findtext(f".//{TITLE}")
+        yield body, hidden, PictureParts(archive, limits), title
 
 
 class _Writer:
     """Writes elements in their order; `start` is where the first text begins."""
 
-    def __init__(self, builder: TextBuilder, hidden: frozenset[str]) -> None:
-        self._builder, self._hidden = builder, hidden
+    def __init__(self, builder: TextBuilder, hidden: frozenset[str], pictures: PictureParts) -> None:
+        self._builder, self._hidden, self._pictures = builder, hidden, pictures
         self.start: int | None = None
 
     def add(self, text: str, gap: str = "\n\n") -> None:
         """Write a paragraph."""
-        start = add_marked(self._builder, text, gap)
+        self._begin(add_marked(self._builder, text, gap))
+
+    def _begin(self, start: int | None) -> None:
         self.start = start if self.start is None else self.start
 
     def write(self, element: Any) -> None:
@@ -104,6 +112,8 @@ class _Writer:
             self._write_list(element, "")
         elif element.tag == f"{_TABLE}table":
             self._write_table(element)
+        elif element.tag == _IMAGE:
+            self._begin(self._pictures.write(self._builder, element.get(_HREF, "").removeprefix("./")))
         else:
             for child in element:
                 self.write(child)
@@ -117,8 +127,8 @@ class _Writer:
         text = self._read(element)
         if text.strip():
             self.add(mark + text, gap)
-        for box in element.iter(f"{_DRAW}text-box", f"{_TEXT}note-body"):
-            for child in box:
+        for box in element.iter(f"{_DRAW}text-box", f"{_TEXT}note-body", _IMAGE):
+            for child in [box] if box.tag == _IMAGE else box:
                 self.write(child)
 
     def _write_list(self, element: Any, indent: str) -> None:
@@ -136,8 +146,9 @@ class _Writer:
         header = element.find(f"{_TABLE}table-header-rows")
         headers = None if header is None else len(list(_list_rows(header)))
         rows = [[self._read_cell(cell) for cell in _repeat(row, "columns")] for row in _list_rows(element)]
-        start = write_markdown_table(self._builder, rows, headers)
-        self.start = start if self.start is None else self.start
+        self._begin(write_markdown_table(self._builder, rows, headers))
+        for image in element.iter(_IMAGE):
+            self.write(image)
 
     def _read_cell(self, cell: Any) -> str:
         return collapse_spaces(" ".join(self._read(text) for text in cell.iter(f"{_TEXT}p", f"{_TEXT}h")))

@@ -2,14 +2,15 @@
 
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import OfficePackage, find_children, read_chart, write_number
+from app.documents.readers.pictures import Picture, PictureParts, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
@@ -51,22 +52,25 @@ def _write(number: int, kind: str) -> str:
     return f"{before}{written}{after}"
 
 
+_EMBED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _TITLES = frozenset({"title", "ctrTitle"})
 # Shapes whose tops differ by less than this part of the slide's width are in one row.
 _ROW = 40
 # Hundredths of a point.
 _TINY = 100
+_NO_PICTURE = Picture()
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A text box or a table; `placeholder` is the kind of its placeholder, "" for none."""
+    """A text box, a table or a picture; `placeholder` is the kind of its placeholder, "" for none."""
 
     placeholder: str
     text: str
     rows: tuple[tuple[str, ...], ...] = ()
     headers: int | None = None
+    picture: Picture = _NO_PICTURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,13 @@ class _Place:
     width: int
 
 
-def read_shapes(root: Any, width: int | None) -> list[Shape]:
+def read_shapes(root: Any, width: int | None, read_picture: Callable[[str], Picture]) -> list[Shape]:
     """The shapes with text: a title, then from top to bottom if all have a place; otherwise in the order of the file.
-    Text outside of a slide of this `width` is marked."""
+    Text outside of a slide of this `width` is marked. `read_picture` gets the id of a relation."""
     placed: list[tuple[_Place | None, list[Shape]]] = []
     for tree in find_children(root, "cSld", "spTree"):
         for element in tree:
-            shapes = list(_read_element(element))
+            shapes = list(_read_element(element, read_picture))
             place = _find_place(element)
             if place and width and (place.left >= width or place.left + place.width <= 0):
                 shapes = [_mark_off_page(shape) for shape in shapes]
@@ -122,7 +126,7 @@ def read_paragraphs(element: Any) -> Iterator[str]:
         yield f"{bullets.mark(paragraph)}{text}" if text.strip() else text
 
 
-def _read_element(element: Any) -> Iterator[Shape]:
+def _read_element(element: Any, read_picture: Callable[[str], Picture]) -> Iterator[Shape]:
     for shape in element.iter("{*}sp", "{*}cxnSp", "{*}tbl", "{*}pic"):
         if next(shape.iterancestors("{*}Fallback"), None) is not None:  # the second copy, for old programs
             continue
@@ -131,8 +135,10 @@ def _read_element(element: Any) -> Iterator[Shape]:
             yield _read_table(shape)
         elif name == "pic":
             text = next((item.get("descr", "") for item in find_children(shape, "nvPicPr", "cNvPr")), "")
-            if text.strip():
-                yield Shape("", remove_marks(text))
+            blip = next(shape.iter(f"{_DRAWING}blip"), None)
+            picture = _NO_PICTURE if blip is None else read_picture(blip.get(_EMBED, ""))
+            if text.strip() or picture != _NO_PICTURE:
+                yield Shape("", remove_marks(text), picture=picture)
         else:
             text = "\n".join(line for body in find_children(shape, "txBody") for line in read_paragraphs(body))
             holders = find_children(shape, "nvSpPr", "nvPr", "ph")
@@ -167,7 +173,7 @@ def _mark_off_page(shape: Shape) -> Shape:
         return f"{OPEN['off_page']}{remove_marks(text)}{CLOSE}" if text else text
 
     rows = tuple(tuple(mark(cell) for cell in row) for row in shape.rows)
-    return Shape(shape.placeholder, mark(shape.text), rows, shape.headers)
+    return replace(shape, text=mark(shape.text), rows=rows, picture=_NO_PICTURE)
 
 
 def _find_place(element: Any) -> _Place | None:
@@ -212,6 +218,7 @@ class SlideWriter:
         self._package = package
         self._builder = builder
         self._width = width
+        self._pictures = PictureParts(package.archive, package.limits)
         self._start: int | None = None  # where the text of the current page begins
 
     def write(self, number: int, part: str) -> str:
@@ -219,7 +226,8 @@ class SlideWriter:
         root = self._package.read_part(part)
         if root is None:
             raise UnreadableDocument("the PPTX file is damaged: a slide is missing")
-        shapes = read_shapes(root, self._width)
+        relations = self._package.read_relations(part)
+        shapes = read_shapes(root, self._width, lambda key: self._pictures.read(relations.get(key, ("", ""))[1]))
         self._start = None
         heading = next((shape for shape in shapes if shape.placeholder in _TITLES and shape.text.strip()), None)
         title = collapse_spaces(remove_marks(heading.text)) if heading else ""
@@ -228,10 +236,10 @@ class SlideWriter:
         for shape in shapes:
             if shape is not heading:
                 self._write_shape(shape)
-        for kind, target in self._package.read_relations(part).values():
+        for kind, target in relations.values():
             if kind == "notesSlide":
                 notes = self._package.read_part(target)
-                for shape in read_shapes(notes, None) if notes is not None else ():
+                for shape in read_shapes(notes, None, lambda key: _NO_PICTURE) if notes is not None else ():
                     self._write_shape(shape)
             elif kind in {"diagramData", "chart"}:
                 drawing = self._package.read_part(target)
@@ -251,6 +259,8 @@ class SlideWriter:
             self._start = start if self._start is None else self._start
         else:
             self._add(shape.text)
+            start = add_recognised(self._builder, shape.picture.text, shape.picture.complete)
+            self._start = start if self._start is None else self._start
 
     def _add(self, text: str) -> None:
         start = add_marked(self._builder, text)
@@ -261,7 +271,7 @@ _PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|prÃ¤sentation)|prÃ
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read text boxes, tables, diagrams, chart titles, descriptions of pictures and notes of a PowerPoint file.
+    """Read text boxes, tables, diagrams, charts, pictures with their descriptions, and notes of a PowerPoint file.
 
     Hidden slides are read, because they have numbers too. Comments, and the headers, footers and numbers of slides are
     omitted.

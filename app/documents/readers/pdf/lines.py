@@ -8,7 +8,7 @@ from itertools import pairwise
 from app.documents.parsed import HiddenReason
 from app.documents.readers.builder import CLOSE, OPEN
 from app.documents.readers.pdf.words import RIGHT_TO_LEFT, Word
-from app.documents.readers.text import clean_text
+from app.documents.readers.text import clean_text, join_hyphenation
 
 _SAME_LINE = 0.3
 _WIDE_GAP = 0.95
@@ -149,25 +149,8 @@ def _cut_line(line: list[Word]) -> list[Piece]:
     return [*pieces, Piece(line[first:])]
 
 
-_LINE_BREAK = re.compile(r"\b(\w++)[-\u2010\u00ad][ \t]*\n(\w++)")
 # PDFium writes the hyphen at the end of a line as U+0002 or U+FFFE and continues on the same line.
 _MARKED_BREAK = re.compile("(?<=\\w)[\x02\ufffe](?:\r?\n)?(?=\\w)")
-_JOINING = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "y", "e", "o", "en", "of"})
-
-
-def join_hyphenation(text: str) -> str:
-    """Rejoin words that a line break split; hyphens that belong to a word are kept."""
-
-    def join(match: re.Match[str]) -> str:
-        left, right = match.groups()
-        if right.lower() in _JOINING:
-            return f"{left}- {right}"
-        hyphenated = f"{left}-{right}"
-        if not (left[-1].islower() and right[0].islower()):
-            return hyphenated
-        return hyphenated if hyphenated in text and left + right not in text else left + right
-
-    return _LINE_BREAK.sub(join, text)
 
 
 def clean_plain(text: str) -> str:

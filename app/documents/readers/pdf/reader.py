@@ -17,15 +17,7 @@ from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.blocks import Block, build_blocks, join_regions, order_items
 from app.documents.readers.pdf.drawings import DrawingReader, turn_rules
 from app.documents.readers.pdf.hidden import mark_hidden, set_apart
-from app.documents.readers.pdf.lines import (
-    Piece,
-    clean_plain,
-    ends_sentence,
-    find_pieces,
-    find_rows,
-    join_hyphenation,
-    join_lines,
-)
+from app.documents.readers.pdf.lines import Piece, clean_plain, ends_sentence, find_pieces, find_rows, join_lines
 from app.documents.readers.pdf.structure import (
     Candidate,
     OutlineItem,
@@ -38,8 +30,9 @@ from app.documents.readers.pdf.structure import (
 )
 from app.documents.readers.pdf.tables import Table, take_ruled_tables
 from app.documents.readers.pdf.words import Box, Word, find_turns, read_words
-from app.documents.readers.scans import PictureReader, choose_pictures, read_scan
-from app.documents.readers.text import clean_text, collapse_spaces
+from app.documents.readers.pictures import PictureReader
+from app.documents.readers.scans import choose_pictures, read_pictures, read_scan
+from app.documents.readers.text import clean_text, collapse_spaces, join_hyphenation
 from app.errors import UnreadableDocument
 
 _SAME_SIZE = 0.6
@@ -452,7 +445,7 @@ def _read_page(
         if not words:
             return _Page(index, complete=read.complete)
         found = _lay_out(index, words, page, tags, pdfium.find_address(document.raw))
-        texts, complete = pictures.read(page, found.boxes)
+        texts, complete = read_pictures(pictures, page, found.boxes, limits)
         found.pictures = [join_hyphenation(clean_text(text)) for text in texts]
         found.complete = read.complete and complete
         return found
