@@ -15,6 +15,7 @@ from app.documents.process.parsing import parse_document
 from app.errors import UnreadableDocument
 from tests.documents.ocr.pages import ENGLISH, GERMAN, draw_page, join_pdfs, save, write_scan
 from tests.documents.office import write_zip
+from tests.documents.pictured import AFTER, BEFORE, KINDS, write_pictured
 from tests.fixtures.documents import write_pdf
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="needs the extra ocr: make test-ocr")
@@ -94,6 +95,15 @@ async def test_a_picture_on_a_page_with_text_is_recognised() -> None:
     end = len(document.text)
     assert (document.is_recognised(0, 5), document.is_recognised(end - 5, end)) == (False, True)
     assert document.pages_without_text == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_picture_in_an_office_file_is_recognised(kind: str) -> None:
+    picture = save(draw_page(ENGLISH, dpi=150).crop((0, 0, 1275, 400)), "PNG")
+    document = await parse_document(write_pictured(kind, picture))
+    lines = [line for line in lines_of(document) if "|" not in line and line != "image.png"]
+    assert lines == [BEFORE, *ENGLISH, AFTER]
+    assert [document.text[span.start : span.end] for span in document.recognised] == ["\n".join(ENGLISH)]
 
 
 async def test_images_in_an_archive_are_recognised() -> None:
