@@ -1,7 +1,11 @@
 """Hostile documents: they expand, loop or lie about their size when they are read."""
 
+import struct
 import zlib
 
+from PIL import Image
+
+from tests.documents.ocr.pages import save
 from tests.documents.office import write_zip
 
 
@@ -104,9 +108,59 @@ def write_wide_structure(elements: int) -> bytes:
     )
 
 
-def write_picture_bomb(text: bytes) -> bytes:
-    """A page of text with a small picture that unpacks to 200 MB."""
+def deflate(*blocks: tuple[bytes, int]) -> bytes:
+    """Each block so many times, compressed as zlib does, without compressing it each time."""
+    out, check = b"\x78\x01", 1
+    for block, times in blocks:
+        packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+        out += (packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)) * times
+        for _ in range(times):
+            check = zlib.adler32(block, check)
+    return out + b"\x03\x00" + struct.pack(">I", check)
+
+
+def write_picture_bomb(text: bytes, rows: int = 10_000) -> bytes:
+    """A page of text with a small picture that unpacks to so many rows of 20,000 bytes."""
     content = b"q 300 0 0 200 90 90 cm /X Do Q BT /F 12 Tf 90 700 Td (%s) Tj ET" % text
-    image = b"/Type /XObject /Subtype /Image /Width 20000 /Height 10000 /BitsPerComponent 8 /ColorSpace /DeviceGray"
-    data = zlib.compress(b"\xff" * 190_000_000 + bytes(10_000_000), 1)
+    image = b"/Type /XObject /Subtype /Image /Width 20000 /Height %d /BitsPerComponent 8 /ColorSpace /DeviceGray" % rows
+    data = deflate((b"\xff" * 2_000_000, rows * 95 // 10_000), (bytes(2_000_000), rows * 5 // 10_000))
     return write_pdf_object(write_stream(4, content) + write_stream(5, data, image + b" /Filter /FlateDecode"))
+
+
+def write_vast_png(side: int = 40_000, depth: int = 1) -> bytes:
+    """A square grey picture of so many pixels, in a few kilobytes."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    pixels = deflate((bytes(1 + side * depth // 8) * 100, side // 100))
+    head = struct.pack(">IIBBBBB", side, side, depth, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def write_vast_jpeg() -> bytes:
+    """A picture that claims 4 gigapixels."""
+    data = save(Image.new("L", (8, 8)), "JPEG")
+    place = data.index(b"\xff\xc0") + 5
+    return data[:place] + struct.pack(">HH", 65_500, 65_500) + data[place + 4 :]
+
+
+def write_vast_tiff() -> bytes:
+    """A picture that claims 3.6 gigapixels."""
+    data = save(Image.new("L", (701, 703)), "TIFF", compression="tiff_deflate")
+    return data.replace(struct.pack("<I", 701), struct.pack("<I", 60_001)).replace(
+        struct.pack("<I", 703), struct.pack("<I", 60_003)
+    )
+
+
+def write_frames(frames: int, kind: str = "TIFF", *, endless: bool = False) -> bytes:
+    """A picture of many small frames; if `endless`, the last one is followed by the first."""
+    images = [Image.new("L", (200, 60), 255) for _ in range(frames)]
+    data = save(images[0], kind, save_all=True, append_images=images[1:])
+    if not endless:
+        return data
+    first = place = struct.unpack_from("<I", data, 4)[0]
+    while place:
+        end = place + 2 + 12 * struct.unpack_from("<H", data, place)[0]
+        place = struct.unpack_from("<I", data, end)[0]
+    return data[:end] + struct.pack("<I", first) + data[end + 4 :]

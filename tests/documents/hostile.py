@@ -15,6 +15,9 @@ from tests.documents.bombs import (
     write_self_drawing_form,
     write_stream,
     write_text_bomb,
+    write_vast_jpeg,
+    write_vast_png,
+    write_vast_tiff,
     write_wide_csv,
 )
 from tests.documents.mails import nest_mail, write_mail
@@ -29,6 +32,7 @@ from tests.documents.office import (
     write_xlsx,
     write_zip,
 )
+from tests.documents.pictured import BEFORE, write_pictured
 from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 LIMITS = ParseLimits(
@@ -259,6 +263,21 @@ HARMLESS = (
         "a.pptx",
         lambda: write_raw_pptx([text_box("x")], shown=[1] * 1_000),
         "x",
+    ),
+    Attack("DOCX with a picture of gigapixels", "a.docx", lambda: write_pictured("docx", write_vast_png()), BEFORE),
+    Attack("PPTX with a picture that claims many", "a.pptx", lambda: write_pictured("pptx", write_vast_jpeg()), BEFORE),
+    Attack("ODT with a picture that claims many", "a.odt", lambda: write_pictured("odt", write_vast_tiff()), BEFORE),
+    Attack(
+        "EPUB with a picture that barely fits",
+        "a.epub",
+        lambda: write_pictured("epub", write_vast_png(16_000, 8)),
+        BEFORE,
+    ),
+    Attack(
+        "ZIP whose file has a picture of gigapixels",
+        "a.zip",
+        lambda: write_zip({"a.docx": write_pictured("docx", write_vast_png())}),
+        BEFORE,
     ),
     Attack("CSV with a quote that never ends", "a.csv", lambda: b'a,b\n1,"x' + b"\n1,2" * 100_000, "x"),
     Attack("JSON with a number of many digits", "a.json", lambda: b'{"x": %s}' % (b"1" * 100_000), "x"),

@@ -1,14 +1,17 @@
 """Files with a picture between two sentences."""
 
 import io
+import zipfile
 
 from docx import Document
 from pptx import Presentation
 from pptx.util import Inches
 
-from tests.documents.office import write_epub, write_odf
+from tests.documents.ocr.pages import write_image
+from tests.documents.office import write_epub, write_odf, write_zip
 
 BEFORE, AFTER = "The tides of March.", "The tides of April."
+_SMALL = write_image()
 KINDS = ("docx", "pptx", "odt", "odp", "epub")
 
 
@@ -38,10 +41,13 @@ def _write_pptx(picture: bytes, times: int) -> bytes:
     for top, text in ((5, AFTER), (1, BEFORE)):
         slide.shapes.add_textbox(Inches(1), Inches(top), Inches(4), Inches(1)).text_frame.text = text
     for _ in range(times):
-        slide.shapes.add_picture(io.BytesIO(picture), Inches(1), Inches(3))
+        slide.shapes.add_picture(io.BytesIO(_SMALL), Inches(1), Inches(3), Inches(4), Inches(1))
     out = io.BytesIO()
     deck.save(out)
-    return out.getvalue()
+    # The library opens a picture, and refuses a very large one.
+    with zipfile.ZipFile(out) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return write_zip(members | {"ppt/media/image1.png": picture})
 
 
 _IMAGE = '<draw:frame><draw:image xlink:href="Pictures/1.png"/></draw:frame>'

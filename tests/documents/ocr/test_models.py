@@ -1,7 +1,7 @@
 """The models, in the confined process. Skipped without the extra `ocr`; `make test-ocr` installs it."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -13,6 +13,7 @@ from app.documents.ocr.access import is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
 from app.errors import UnreadableDocument
+from tests.documents.bombs import write_frames, write_picture_bomb, write_vast_jpeg, write_vast_png, write_vast_tiff
 from tests.documents.ocr.pages import ENGLISH, GERMAN, draw_page, join_pdfs, save, write_scan
 from tests.documents.office import write_zip
 from tests.documents.pictured import AFTER, BEFORE, KINDS, write_pictured
@@ -121,8 +122,35 @@ async def test_an_empty_image_is_refused(size: tuple[int, int]) -> None:
         await parse_document(save(Image.new("RGB", size, "white"), "PNG"))
 
 
-async def test_an_image_that_unpacks_to_too_much_is_refused() -> None:
-    data = save(Image.new("RGB", (20_000, 20_000), "white"), "PNG")
-    assert len(data) < 5 << 20
-    with pytest.raises(UnreadableDocument, match="too large: 20,000 × 20,000 pixels"):
-        await parse_document(data)
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (write_vast_png, "too large: 40,000 × 40,000 pixels"),
+        (write_vast_jpeg, "too large: 65,500 × 65,500 pixels"),
+        (write_vast_tiff, "too large: 60,001 × 60,003 pixels"),
+        (lambda: write_vast_png(16_000, 8), "no text was recognised on the image"),  # barely fits
+        (lambda: write_picture_bomb(b"", 80_000), "its pages show nothing that could be text"),
+        (lambda: write_frames(101), "more than 100 pages"),
+        (lambda: write_frames(3, endless=True), "no text was recognised on the image"),
+        (lambda: write_frames(3_000, "GIF"), "no text was recognised on the image"),
+        (lambda: write_zip({"a.png": write_vast_png()}), "the ZIP file has no member in a supported format"),
+    ],
+    ids=["PNG", "JPEG", "TIFF", "large", "PDF", "frames", "endless", "animation", "ZIP"],
+)
+async def test_an_image_that_unpacks_to_too_much_is_refused(build: Callable[[], bytes], reason: str) -> None:
+    data = build()
+    assert len(data) < 3 << 20
+    with pytest.raises(UnreadableDocument, match=reason):
+        await parse_document(data, limits=ParseLimits(max_pages=100))
+
+
+@pytest.mark.parametrize("kind", ["docx", "pptx"])
+async def test_a_picture_that_unpacks_to_too_much_is_named(kind: str) -> None:
+    data = write_zip({"a.txt": "A file before.", f"a.{kind}": write_pictured(kind, write_vast_png())})
+    document = await parse_document(data)
+    assert (BEFORE in document.text, AFTER in document.text, document.recognised) == (True, True, ())
+    assert len(document.places_without_text) == 1
+
+
+async def test_the_text_around_a_picture_that_unpacks_to_too_much_is_read() -> None:
+    assert (await parse_document(write_picture_bomb(b"the words around it", 80_000))).text == "the words around it"

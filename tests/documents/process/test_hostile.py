@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from app.documents.formats import detect_format
+from app.documents.formats import detect_format, expect_formats
 from app.documents.parsed import ParseLimits
 from app.documents.process.parsing import parse_document
 from app.errors import UnreadableDocument
@@ -36,10 +36,10 @@ print(json.dumps([usage.ru_maxrss, usage.ru_utime + usage.ru_stime]))
 
 def measure_child(data: bytes, name: str, limits: ParseLimits) -> Cost:
     """Read a file in a confined process of this test and return the cost that the system reports."""
-    kind = detect_format(data, name).name
+    kind = detect_format(data, name)
     request = {
-        "format": kind,
-        "readers": [kind],
+        "format": kind.name,
+        "readers": [item.name for item in expect_formats(kind, data)],
         "limits": asdict(limits),
         "ocr": "absent",
         "codec": None,
