@@ -122,7 +122,7 @@ def _find_refusal(file: Path, target: Path, root: Path) -> str | None:
 
 @dataclass(slots=True)
 class Taken:
-    """The outcome of the files; `failed` and `skipped` have a path and a reason each, `without_text` a path and its asset.
+    """The outcome of the files; `failed` and `skipped` have a path and a reason each, `without_text` a path and asset.
 
     `without_vector` counts the entries of the whole tenant that only keyword search finds; None where the token may not
     read it.
@@ -156,9 +156,8 @@ def ingest(
     as_json: Annotated[
         bool,
         json_option(
-            "{files, indexed, unchanged, without_vector, skipped, failed, pages_without_text,"
-            " places_without_text}; skipped and failed are lists of {path, reason}, the last of {path, pages} and {path,"
-            " places}"
+            "{files, indexed, unchanged, without_vector, skipped, failed, pages_without_text, places_without_text};"
+            " skipped and failed are lists of {path, reason}, the last two of {path, pages} and {path, places}"
         ),
     ] = False,
 ) -> None:

@@ -19,7 +19,8 @@ UPKEEP_SECONDS = 3.0
 
 
 class AssetWatch:
-    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with names."""
+    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with
+    names."""
 
     def __init__(self, door: Door) -> None:
         self._door = door

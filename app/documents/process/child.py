@@ -67,14 +67,14 @@ def answer_request(
         document = kind.read(source.read(), limits, codec)
         if not document.text:
             raise UnreadableDocument(f"the {kind.label} file contains no text")
-        pieces = write_answer(Answer(document, missing=tuple(missing)))
+        written = write_answer(Answer(document, missing=tuple(missing)))
     except UnreadableDocument as error:
-        pieces = write_answer(Answer(refusal=str(error)))
+        written = write_answer(Answer(refusal=str(error)))
     except MemoryError:
-        pieces = write_answer(Answer(exhausted="memory"))
+        written = write_answer(Answer(exhausted="memory"))
     except Exception as error:  # also ReaderMissing and RecognitionNeeded, which the parent expects
         # A hostile file can make a library raise any exception, and its message could contain content.
-        pieces = write_answer(Answer(failure=type(error).__name__, transient=is_fault_of_system(error)))
+        written = write_answer(Answer(failure=type(error).__name__, transient=is_fault_of_system(error)))
     with contextlib.suppress(BrokenPipeError):
-        target.writelines(pieces)
+        target.write(written)
         target.flush()

@@ -24,7 +24,7 @@ from app.documents.formats import (
 )
 from app.documents.ocr.access import Availability, RecognitionNeeded, is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.process.answer import MAX_LINE, Answer, Malformed, max_answer_bytes, read_answer
+from app.documents.process.answer import MAX_REST, Answer, Malformed, max_answer_bytes, read_answer
 from app.documents.readers.encodings import GuessingMissing
 from app.errors import UnreadableDocument
 
@@ -170,7 +170,7 @@ async def log_missing_protections() -> None:
 
 def _find_failure(answer: bytearray, limits: ParseLimits) -> str | None:
     """The error that the process reports; None if it has read the document, or refuses it."""
-    if len(answer) <= MAX_LINE:
+    if len(answer) <= MAX_REST:
         with contextlib.suppress(Malformed):
             return read_answer(answer, limits).failure
     return None

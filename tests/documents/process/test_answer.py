@@ -35,7 +35,7 @@ def parse(data: bytes, name: str) -> Answer:
 
 
 def test_answer_returns_the_document() -> None:
-    data = b"".join(write_answer(Answer(DOCUMENT, missing=("Landlock",))))
+    data = write_answer(Answer(DOCUMENT, missing=("Landlock",)))
     assert read_answer(data, LIMITS) == Answer(DOCUMENT, missing=("Landlock",))
 
 
@@ -70,53 +70,58 @@ def test_unexpected_failure_tells_only_its_type(monkeypatch: pytest.MonkeyPatch)
 
 def edit(**fields: object) -> Callable[[bytes], bytes]:
     def change(data: bytes) -> bytes:
-        line, _, rest = data.partition(b"\n")
-        return json.dumps(json.loads(line) | fields).encode() + b"\n" + rest
+        answer = json.loads(data)
+        return json.dumps(answer | {"document": answer["document"] | fields}).encode()
 
     return change
 
 
+PAGE, HEADING = {"number": 1, "start": 0, "end": 0}, {"start": 0, "level": 1, "title": ""}
+TABLE = {"start": 11, "header_end": 12, "end": 13}
+HIDDEN = {"start": 0, "end": 1, "reason": "tiny"}
+
 FORGED: dict[str, Callable[[bytes], bytes]] = {
     "nothing": lambda data: b"",
-    "no line": lambda data: b"x" * 100_000,
-    "a line without fields": lambda data: b"{}\n",
-    "a line that is not JSON": lambda data: b"text\n",
-    "a deep line": lambda data: b"[" * 60_000 + b"\n",
-    "neither document nor reason": lambda data: data.partition(b"\n")[0].replace(b"format", b"f") + b"\n",
-    "a reason that is not text": edit(refusal=["x"]),
+    "no JSON": lambda data: b"x" * 100_000,
+    "an object without fields": lambda data: b"{}",
+    "a deep array": lambda data: b"[" * 60_000,
+    "neither document nor reason": lambda data: data.replace(b"document", b"d"),
+    "a reason that is not text": lambda data: b'{"refusal": ["x"]}',
+    "a reason without end": lambda data: b'{"refusal": "%s"}' % (b"x" * 100_000),
     "a title that is not text": edit(title={"a": 1}),
     "a long title": edit(title="x" * 301),
     "too many pages": edit(total_pages=5_001),
-    "a negative number": edit(titles=-5),
-    "a number that is not whole": edit(titles=9.5),
-    "a truth instead of a number": edit(counts=[True, 3, 2, 2, 2, 1]),
-    "more tables than allowed": edit(counts=[2, 3, 2, 20_001, 2, 1]),
-    "an unordered table": lambda data: data.replace(
-        b"\x0b\0\0\0\x0c\0\0\0\x0d\0\0\0", b"\x0b\0\0\0\x0e\0\0\0\x0d\0\0\0"
-    ),
-    "an unknown reason": lambda data: data.replace(
-        b"\x0b\0\0\0\x0f\0\0\0\x04\0\0\0", b"\x0b\0\0\0\x0f\0\0\0\x09\0\0\0"
-    ),
-    "a page without text beyond the last": lambda data: data.replace(b"\x02\0\0\0\xc3\x9c", b"\x09\0\0\0\xc3\x9c"),
-    "missing counts": edit(counts=[2, 3]),
-    "more headings than allowed": edit(counts=[100_001, 0, 0, 0, 0, 0]),
-    "more rows than sent": edit(counts=[2, 4_000, 2, 2, 2, 1]),
-    "titles beyond the end": edit(titles=10_000),
-    "titles shorter than their lengths": edit(titles=3),
-    "an unknown format": edit(formats=[]),
-    "no text": lambda data: data[: -len(DOCUMENT.text.encode())],
-    "text that is not UTF-8": lambda data: data[:-1] + b"\xff",
-    "a position beyond the end": lambda data: data[:-4],
-    "an unordered position": lambda data: data.replace(
-        b"\x0b\0\0\0\x02\0\0\0\0\0\0\0", b"\xff\0\0\0\x02\0\0\0\0\0\0\0"
-    ),
-    "a level of zero": lambda data: data.replace(b"\x0b\0\0\0\x02\0\0\0\0\0\0\0", b"\x0b\0\0\0\0\0\0\0\0\0\0\0"),
+    "a negative number": edit(total_pages=-5, pages_without_text=[]),
+    "a number that is not whole": edit(total_pages=3.5),
+    "a truth instead of a number": edit(total_pages=True),
+    "a number as text": edit(total_pages="3"),
+    "more tables than allowed": edit(tables=[TABLE | {"start": 12}] * 20_001),
+    "an unordered table": edit(tables=[TABLE | {"header_end": 14}]),
+    "an unknown reason": edit(hidden=[HIDDEN | {"reason": "other"}]),
+    "a page without text beyond the last": edit(pages_without_text=[9]),
+    "a place without text beyond the end": edit(places_without_text=[16]),
+    "more headings than allowed": edit(headings=[HEADING] * 100_001),
+    "a heading with a long title": edit(headings=[HEADING | {"title": "x" * 301}]),
+    "headings with too much text": edit(headings=[HEADING | {"title": "x" * 300}] * 20_000),
+    "a heading without a level": edit(headings=[{"start": 0, "title": ""}]),
+    "a level of zero": edit(headings=[HEADING | {"level": 0}]),
+    "pages in another order": edit(pages=[PAGE | {"number": 2}]),
+    "a format that is not text": edit(format=None),
+    "a header of a mail that no chunk gets": edit(mail={"bcc": "x"}),
+    "an unknown encoding": edit(encoding="zip"),
+    "more controls than a file has": edit(removed_controls=1 << 31),
+    "no text": edit(text=""),
+    "text that is not UTF-8": lambda data: data.replace(b'text"', b'tex\xff"', 1),
+    "a position beyond the end": edit(text="x"),
+    "a negative position": edit(headings=[HEADING | {"start": -1}]),
+    "an unordered position": edit(headings=[HEADING | {"start": 3}, HEADING]),
+    "a cut answer": lambda data: data[:-4],
 }
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED.keys())
 def test_forged_answer_is_refused(forge: Callable[[bytes], bytes]) -> None:
-    data = b"".join(write_answer(Answer(DOCUMENT)))
+    data = write_answer(Answer(DOCUMENT))
     forged = forge(data)
     assert forged != data
     with pytest.raises(Malformed):
