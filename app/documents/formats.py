@@ -95,7 +95,7 @@ _WITH_PICTURES = frozenset({".docx", ".pptx", ".odt", ".odp", ".epub"})
 _OPEN = "application/vnd.oasis.opendocument"
 _EPUB = "application/epub+zip"
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
-_XLS = "Workbook"
+_XLS, _XLSX, _PPTX = "Workbook", "xl/workbook.xml", "ppt/presentation.xml"
 _STREAMS = (_XLS, "WordDocument", "PowerPoint Document", "EncryptedPackage")
 """Streams of old Office files that tell their kind."""
 _HEAD = 8_192
@@ -156,16 +156,8 @@ def _is_docx(sample: Sample) -> bool:
     return any(re.fullmatch(r"word/document\d*\.xml", name) for name in sample.members)
 
 
-def _is_pptx(sample: Sample) -> bool:
-    return "ppt/presentation.xml" in sample.members
-
-
-def _is_xlsx(sample: Sample) -> bool:
-    return "xl/workbook.xml" in sample.members
-
-
-def _is_xls(sample: Sample) -> bool:
-    return _XLS in sample.members
+def _has(name: str) -> Callable[[Sample], bool]:
+    return lambda sample: name in sample.members
 
 
 def _is_epub(sample: Sample) -> bool:
@@ -206,10 +198,6 @@ def _is_notebook(sample: Sample) -> bool:
 def _is_captions(sample: Sample) -> bool:
     """Begins like WebVTT or SubRip."""
     return sample.is_text and _CAPTIONS_START.match(sample.text) is not None
-
-
-def _is_javascript(sample: Sample) -> bool:
-    return sample.is_hinted(_JAVASCRIPT_HINTS)
 
 
 def _is_svg(sample: Sample) -> bool:
@@ -368,9 +356,9 @@ _text = partial(_row, text=True)
 FORMATS: tuple[DocumentFormat, ...] = (
     _row("pdf", "PDF", "application/pdf", "pdf.reader:parse", _is_pdf, ".pdf"),
     _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx:parse", _is_docx, ".docx"),
-    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx:parse", _is_pptx, ".pptx"),
-    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx:parse", _is_xlsx, ".xlsx"),
-    _row("xls", "XLS", "application/vnd.ms-excel", "office.xlsx:parse_xls", _is_xls, ".xls"),
+    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx:parse", _has(_PPTX), ".pptx"),
+    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx:parse", _has(_XLSX), ".xlsx"),
+    _row("xls", "XLS", "application/vnd.ms-excel", "office.xlsx:parse_xls", _has(_XLS), ".xls"),
     _row("odt", "ODT", f"{_OPEN}.text", "office.odf:parse_text", _has_type("odt"), ".odt"),
     _row("odp", "ODP", f"{_OPEN}.presentation", "office.odf:parse_presentation", _has_type("odp"), ".odp"),
     _row("ods", "ODS", f"{_OPEN}.spreadsheet", "office.xlsx:parse_ods", _has_type("ods"), ".ods"),
@@ -392,8 +380,8 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _text("jsonl", "JSON Lines", "application/x-ndjson", "records:parse", _is_json_lines),
     _text("json", "JSON", "application/json", "records:parse", _is_json),
     _text("csv", "CSV", "text/csv", "tables:parse", _is_table),
-    _text("css", "CSS", "text/css", "generated:parse_stylesheet", lambda sample: sample.is_hinted(_STYLESHEET_HINTS)),
-    _text("javascript", "JavaScript", "text/javascript", "source_code:parse_javascript", _is_javascript),
+    _text("css", "CSS", "text/css", "generated:parse_stylesheet", _hinted(_STYLESHEET_HINTS)),
+    _text("javascript", "JavaScript", "text/javascript", "source_code:parse_javascript", _hinted(_JAVASCRIPT_HINTS)),
     _text("rst", "reStructuredText", "text/x-rst", "markup:parse_rst", _hinted(_RST_HINTS)),
     _text("asciidoc", "AsciiDoc", "text/asciidoc", "markup:parse_asciidoc", _hinted(_ASCIIDOC_HINTS)),
     _text("org", "Org", "text/org", "markup:parse_org", _hinted(_ORG_HINTS)),

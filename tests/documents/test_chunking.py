@@ -112,7 +112,8 @@ def test_chunk_has_its_page_and_heading_path() -> None:
 def build_pages(*texts: str) -> ParsedDocument:
     builder = TextBuilder(ParseLimits())
     for number, text in enumerate(texts, start=1):
-        builder.add_page(number, text)
+        builder.add(text)
+        builder.mark_page(number)
     return builder.finish("pdf", total_pages=len(texts))
 
 
@@ -227,7 +228,8 @@ def test_chunks_hold_more_than_a_heading(
     for number, (title, body) in enumerate(sections, start=1):
         heading = WRITERS[kind](title)
         if kind == "pdf":
-            span = builder.add_page(number, f"{heading}\n\n{body}")
+            builder.add(f"{heading}\n\n{body}")
+            span = builder.mark_page(number)
             builder.mark_heading(span.start, title, 1)
         else:
             if empty:

@@ -26,7 +26,8 @@ def cut(*sections: tuple[int, str, str], most: int = 200) -> list[Chunk]:
 def cut_pages(*pages: tuple[str, str], most: int = 200) -> list[Chunk]:
     builder = TextBuilder(ParseLimits())
     for number, (title, body) in enumerate(pages, start=1):
-        span = builder.add_page(number, f"{title}\n\n{body}".strip())
+        builder.add(f"{title}\n\n{body}".strip())
+        span = builder.mark_page(number)
         if title:
             builder.mark_heading(span.start, title, 1)
     return split(builder.finish("pptx", total_pages=len(pages)), count_words, most)
@@ -158,9 +159,11 @@ def test_header_too_long_to_repeat_is_not_repeated() -> None:
 
 def test_table_across_a_page_break_stays_together() -> None:
     builder = TextBuilder(ParseLimits())
-    first = builder.add_page(1, "The harbour opens at six. " * 10 + "\n\n" + HEADER + "\n".join(ROWS[:4]))
+    builder.add("The harbour opens at six. " * 10 + "\n\n" + HEADER + "\n".join(ROWS[:4]))
+    first = builder.mark_page(1)
     builder.add("\n".join(ROWS[4:6]), gap="\n")
-    builder.add_page(2, "The lamp is lit at night. " * 10)
+    builder.add("The lamp is lit at night. " * 10)
+    builder.mark_page(2)
     document = builder.finish("pdf", total_pages=2)
     start = document.text.index(HEADER)
     end = document.text.index(ROWS[5]) + len(ROWS[5])

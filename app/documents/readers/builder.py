@@ -37,6 +37,7 @@ class TextBuilder:
         self.length = 0
         self._headings: list[HeadingSpan] = []
         self._pages: list[PageSpan] = []
+        self._page_start: int | None = None
         self._parts_within: list[PartSpan] = []
         self._tables: list[TableSpan] = []
         self._hidden: list[HiddenSpan] = []
@@ -53,6 +54,7 @@ class TextBuilder:
             self._append(gap)
         start = self.length
         self._append(block)
+        self._page_start = start if self._page_start is None else self._page_start
         return start
 
     def add_lines(self, lines: Iterable[str]) -> None:
@@ -68,13 +70,10 @@ class TextBuilder:
         if start is not None:
             self.mark_heading(start, title, level)
 
-    def add_page(self, number: int, text: str, gap: str = "\n\n") -> PageSpan:
-        """Append one page, which may be blank, after `gap`."""
-        return self.mark_page(number, self.add(text, gap))
-
-    def mark_page(self, number: int, start: int | None) -> PageSpan:
-        """Record a page whose text, already written, begins at `start` and ends here; None for a blank page."""
-        span = PageSpan(number, self.length if start is None else start, self.length)
+    def mark_page(self, number: int) -> PageSpan:
+        """Record a page that has the text since the last one, if there is any."""
+        span = PageSpan(number, self.length if self._page_start is None else self._page_start, self.length)
+        self._page_start = None
         self._pages.append(span)
         if self._unread:
             self._unread_pages.append(number)
@@ -115,6 +114,19 @@ class TextBuilder:
             raise UnreadableDocument(f"the file has more than {self._limits.max_headings:,} headings")
         if self._titles_length > MAX_TITLES:
             raise UnreadableDocument(f"the file has more than {MAX_TITLES:,} characters of headings")
+
+    def mark_headings(self, headings: Iterable[HeadingSpan]) -> str | None:
+        """Record headings; returns the topmost one if there is only one, or the last one of level 0, which is a title
+        and is not recorded."""
+        title, topmost = None, []
+        for heading in headings:
+            if heading.level == 0:
+                title = heading.title
+                continue
+            self.mark_heading(heading.start, heading.title, heading.level)
+            if heading.level == 1:
+                topmost.append(heading.title)
+        return topmost[0] if title is None and len(topmost) == 1 else title
 
     def mark_table(self, start: int, header_end: int, end: int) -> None:
         """Record a table that is already written, as Markdown rows."""

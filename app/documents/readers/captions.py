@@ -1,5 +1,6 @@
 """Captions of a recording, WebVTT and SubRip: what is said, as paragraphs with their times."""
 
+import html
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,8 +13,7 @@ _TIMES = re.compile(
 )
 _SPEAKER = re.compile(r"<v(?:\.[^ >]{0,100})? ([^>]{1,200})>")
 _TAG = re.compile(r"</?[a-z0-9:][^>]{0,200}>|\{\\[^}]{0,100}\}", re.I)
-_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": " ", "&lrm;": "", "&rlm;": ""}
-_ENTITY = re.compile("|".join(_ENTITIES))
+_DIRECTION = re.compile("[\u200e\u200f]")
 _PARAGRAPH = 400
 """Characters after which a paragraph ends with the next sentence."""
 _PAUSE = 4
@@ -66,7 +66,7 @@ def _count(hours: int, minutes: int, seconds: int) -> int:
 
 def _clean(line: str) -> str:
     line = _TAG.sub("", _SPEAKER.sub(lambda match: f"{match.group(1)}: ", line))
-    return _ENTITY.sub(lambda match: _ENTITIES[match.group()], line).strip()
+    return _DIRECTION.sub("", html.unescape(line)).strip()
 
 
 def _write_time(seconds: int) -> str:

@@ -42,27 +42,15 @@ _LATIN = {
     "mac_roman": _ALPHABETS[_WESTERN],
 }
 _SIGNS = frozenset("„“”‚‘’«»‹›–—…•€£¥§©®™°±×·µ¼½¾²³¹\xa0")
-_OTHER = (
-    *("cp932", "gb18030", "big5", "cp949", "cp1251", "cp1253", "cp1255", "cp1256", "cp866", "koi8_r", "iso8859_7"),
-    *("cp874", "iso8859_5", "iso8859_6", "koi8_u", "mac_cyrillic"),
+_OTHER_NAMES = (
+    "cp932 gb18030 big5 cp949 cp1251 cp1253 cp1255 cp1256 cp866 koi8_r iso8859_7 cp874 iso8859_5 iso8859_6 koi8_u "
+    "mac_cyrillic"
 )
+_OTHER = tuple(_OTHER_NAMES.split())
 _DECLARED = (
-    *("cp855", "cp857", "cp950", "cp1258", "iso8859_3", "iso8859_4", "iso8859_8"),
-    *("iso8859_15", "iso8859_10", "iso8859_11", "iso8859_13", "iso8859_14", "iso8859_16", "tis_620", "hz", "big5hkscs"),
-    *(
-        "euc_jp",
-        "iso2022_jp",
-        "johab",
-        "shift_jis",
-        "gb2312",
-        "gbk",
-        "euc_kr",
-        "latin_1",
-        "utf_7",
-        "utf_8_sig",
-        "utf_16",
-        "utf_32",
-    ),
+    "cp855 cp857 cp950 cp1258 iso8859_3 iso8859_4 iso8859_8 iso8859_15 iso8859_10 iso8859_11 iso8859_13 iso8859_14 "
+    "iso8859_16 tis_620 hz big5hkscs euc_jp iso2022_jp johab shift_jis gb2312 gbk euc_kr latin_1 utf_7 utf_8_sig "
+    "utf_16 utf_32"
 )
 """The others of the Encoding Standard, and some that old pages declare."""
 
@@ -149,7 +137,7 @@ class GuessingMissing(Exception):
 
 def load_codecs() -> None:
     """Load all codecs that readers use: the process that reads files can load nothing while it reads."""
-    for name in (*_LATIN, *_OTHER, *_DECLARED, *(name for _, name in _BOMS), "raw_unicode_escape"):
+    for name in (*_LATIN, *_OTHER, *_DECLARED.split(), *(name for _, name in _BOMS), "raw_unicode_escape"):
         codecs.lookup(name)
 
 

@@ -1,5 +1,6 @@
 """Image files, which Pillow reads: those that are uploaded, and the pictures of other files."""
 
+import contextlib
 import io
 import math
 from collections.abc import Iterator
@@ -46,8 +47,8 @@ def parse_image(data: bytes, limits: ParseLimits) -> ParsedDocument:
             page = recogniser.recognise(draw)
         except UnreadableDocument as error:
             refusal = error
-        start = add_recognised(builder, page.text if page else "", page is not None and page.complete)
-        builder.mark_page(pages, start)
+        add_recognised(builder, page.text if page else "", page is not None and page.complete)
+        builder.mark_page(pages)
     document = builder.finish(name_image(data) or "", total_pages=pages)
     if document.text:
         return document
@@ -81,26 +82,34 @@ def open_image(data: bytes, limits: ParseLimits) -> Iterator[Draw]:
 def look_at(data: bytes, limits: ParseLimits) -> bytes:
     """The brightness of each pixel of a picture made small; empty if it is too small for some lines of text, or
     damaged. Raises UnreadableDocument for one that is too large."""
-    try:
+    with contextlib.suppress(_Damaged):
         file = _open(data)
-        if file.width < _SOME_LINES[0] or file.height < _SOME_LINES[1]:
-            return b""
-        _require_size(file, limits)
-        file.thumbnail((_LOOKED_AT, _LOOKED_AT))
-        return bytes(_flatten(file).convert("L").tobytes())
-    except (MemoryError, UnreadableDocument):
-        raise
-    except Exception:
-        return b""
+        if file.width >= _SOME_LINES[0] and file.height >= _SOME_LINES[1]:
+            _require_size(file, limits)
+            with _reading():
+                file.thumbnail((_LOOKED_AT, _LOOKED_AT))
+                return bytes(_flatten(file).convert("L").tobytes())
+    return b""
 
 
-def _open(data: bytes) -> Any:
+class _Damaged(UnreadableDocument):
+    pass
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """A hostile image can make the library raise any exception."""
     try:
-        return pillow.open(io.BytesIO(data), formats=_FORMATS)
+        yield
     except MemoryError:
         raise
     except Exception as error:
-        raise UnreadableDocument(_DAMAGED) from error
+        raise _Damaged(_DAMAGED) from error
+
+
+def _open(data: bytes) -> Any:
+    with _reading():
+        return pillow.open(io.BytesIO(data), formats=_FORMATS)
 
 
 def _refuse_damaged() -> Any:
@@ -116,13 +125,9 @@ def _draw(file: Any, limits: ParseLimits) -> Any:
     _require_size(file, limits)
     scale = min(1.0, math.sqrt(limits.ocr_pixels / (file.width * file.height)))
     size = max(1, round(file.width * scale)), max(1, round(file.height * scale))
-    try:
+    with _reading():
         file.draft("RGB", size)
         image = _flatten(file)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise UnreadableDocument(_DAMAGED) from error
     if scale < 1:
         image.thumbnail(size, pillow.Resampling.LANCZOS, reducing_gap=2.0)
     red, green, blue = ImageOps.exif_transpose(image.convert("RGB")).split()

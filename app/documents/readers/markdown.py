@@ -31,23 +31,14 @@ def parse(text: str, limits: ParseLimits, name: str = "markdown") -> ParsedDocum
     text = builder.finish(name).text
     front = _FRONT_MATTER.match(text)
     start = front.end() if front else 0
-    topmost = []
-    for span in _find_spans(text, start):
-        if isinstance(span, TableSpan):
-            builder.mark_table(span.start, span.header_end, span.end)
-            continue
-        builder.mark_heading(span.start, span.title, span.level)
-        if span.level == 1:
-            topmost.append(span.title)
-    stated = _TITLE.search(front.group(1)) if front else None
-    title = stated.group(1).strip().strip("'\"") if stated else None
-    if title is None and len(topmost) == 1:
-        title = topmost[0]
+    title = builder.mark_headings(_find_headings(builder, text, start))
+    if front and (stated := _TITLE.search(front.group(1))):
+        title = stated.group(1).strip().strip("'\"")
     return builder.finish(name, title=title)
 
 
-def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:
-    """Headings and tables outside of code blocks."""
+def _find_headings(builder: TextBuilder, text: str, start: int) -> Iterator[HeadingSpan]:
+    """Headings outside of code blocks; tables are recorded."""
     fence = ""
     previous: tuple[int, str] | None = None  # a paragraph's only line: an underline makes it a heading
     in_paragraph = False
@@ -58,7 +49,7 @@ def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:
             if "|" in line and not _FENCE.match(line):
                 table = TableSpan(table.start, table.header_end, position + len(line))
                 continue
-            yield table
+            builder.mark_table(table.start, table.header_end, table.end)
             table = above = None
         if len(line) > _MAX_LINE:
             previous, above, in_paragraph = None, None, True
@@ -92,7 +83,7 @@ def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:
             starts = not in_paragraph and not _NO_PARAGRAPH.match(line)
             previous, in_paragraph = (position + _indent(line), line) if starts else None, True
     if table is not None:
-        yield table
+        builder.mark_table(table.start, table.header_end, table.end)
 
 
 def _are_delimiters(line: str, above: str) -> bool:

@@ -35,17 +35,7 @@ def _parse(text: str, limits: ParseLimits, name: str, find: Callable[[str], Iter
     builder = TextBuilder(limits)
     builder.add(text)
     stored = builder.finish(name).text
-    title, topmost = None, []
-    for span in find(stored):
-        if span.level == 0:
-            title = span.title
-            continue
-        builder.mark_heading(span.start, span.title, span.level)
-        if span.level == 1:
-            topmost.append(span.title)
-    if title is None and len(topmost) == 1:
-        title = topmost[0]
-    return builder.finish(name, title=title)
+    return builder.finish(name, title=builder.mark_headings(find(stored)))
 
 
 def _find_rst(text: str) -> Iterator[HeadingSpan]:

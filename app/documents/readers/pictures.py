@@ -94,17 +94,16 @@ class PictureParts:
         except (MemoryError, UnreadableDocument):
             return Picture(complete=False)
 
-    def write(self, builder: TextBuilder, name: str) -> int | None:
-        """Write the text of a member; returns where it begins, None if it has none."""
+    def write(self, builder: TextBuilder, name: str) -> None:
+        """Write the text of a member."""
         picture = self.read(name)
-        return add_recognised(builder, picture.text, picture.complete)
+        add_recognised(builder, picture.text, picture.complete)
 
 
-def add_recognised(builder: TextBuilder, text: str, complete: bool) -> int | None:
-    """Append recognised text, and mark the place unless it is complete; returns where it begins, None for none."""
+def add_recognised(builder: TextBuilder, text: str, complete: bool) -> None:
+    """Append recognised text, and mark the place unless it is complete."""
     start = builder.add(join_hyphenation(clean_text(text)))
     if start is not None:
         builder.mark_recognised(start, builder.length)
     if not complete:
         builder.mark_unread()
-    return start

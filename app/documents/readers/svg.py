@@ -31,35 +31,29 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     return builder.finish("svg", title=title)
 
 
-def _list_texts(root: Any) -> Iterator[tuple[Any, HiddenReason | None]]:
-    """The outermost elements with text, and why a viewer does not show it."""
-    waiting: list[tuple[Any, HiddenReason | None]] = [(root, None)]
-    while waiting:
-        element, hidden = waiting.pop()
-        hidden = hidden or _find_reason(element)
-        if local_name(element) in _TEXTS:
-            yield element, hidden
-        elif local_name(element) not in _UNSEEN:
-            waiting.extend((child, hidden) for child in reversed(element))
+def _list_texts(element: Any, hidden: HiddenReason | None = None) -> Iterator[tuple[Any, HiddenReason | None]]:
+    """The outermost elements with text, and why a viewer does not show it. XML is nested at most 256 levels deep."""
+    hidden = hidden or _find_reason(element)
+    if local_name(element) in _TEXTS:
+        yield element, hidden
+    elif local_name(element) not in _UNSEEN:
+        for child in element:
+            yield from _list_texts(child, hidden)
 
 
 def _list_pieces(element: Any, hidden: HiddenReason | None) -> Iterator[str]:
-    waiting: list[tuple[Any, HiddenReason | None]] = [(element, hidden)]
-    while waiting:
-        part, hidden = waiting.pop()
-        if isinstance(part, str):
-            written = remove_marks(part)
-            yield f"{OPEN[hidden]}{written}{CLOSE}" if hidden and written.strip() else written
-            continue
-        if not local_name(part) or local_name(part) in _UNSEEN:
-            continue
-        within = hidden or _find_reason(part)
-        for child in reversed(part):
-            if child.tail:
-                waiting.append((child.tail, within))
-            waiting.append((child, within))
-        if part.text:
-            waiting.append((part.text, within))
+    if not local_name(element) or local_name(element) in _UNSEEN:
+        return
+    hidden = hidden or _find_reason(element)
+    yield _mark(element.text, hidden)
+    for child in element:
+        yield from _list_pieces(child, hidden)
+        yield _mark(child.tail, hidden)
+
+
+def _mark(text: str | None, hidden: HiddenReason | None) -> str:
+    written = remove_marks(text or "")
+    return f"{OPEN[hidden]}{written}{CLOSE}" if hidden and written.strip() else written
 
 
 def _find_reason(element: Any) -> HiddenReason | None:

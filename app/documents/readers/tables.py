@@ -97,8 +97,8 @@ def _flatten(cell: str) -> str:
 
 def write_markdown_table(
     builder: TextBuilder, rows: Sequence[Sequence[str]], headers: int | None = None, gap: str = "\n\n"
-) -> int | None:
-    """Write rows of cells, of which the first `headers` name the columns; returns where the table begins.
+) -> None:
+    """Write rows of cells, of which the first `headers` name the columns.
 
     Several header rows become one. With None, the first row is the header if it looks like one. A table with one
     column becomes lines, and one without text is not written.
@@ -106,7 +106,8 @@ def write_markdown_table(
     filled = [row for row in rows if any(map(_is_filled, row))]
     width = max((len(row) for row in filled), default=0)
     if width < 2:
-        return add_marked(builder, "\n".join(cell for row in filled for cell in row), gap)
+        add_marked(builder, "\n".join(cell for row in filled for cell in row), gap)
+        return
     if headers is None:
         headers = int(len(filled) > 1 and are_headers(filled[0]))
     start = None
@@ -121,7 +122,6 @@ def write_markdown_table(
             start = body = place
     if start is not None and body is not None:
         builder.mark_table(start, min(body, builder.length), builder.length)
-    return start
 
 
 def _join_headers(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -13,7 +13,7 @@ from lxml import etree
 from app.documents.archive import open_archive
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, find_children, read_chart, write_number
+from app.documents.readers.office.ooxml import OfficePackage, read_chart, write_number
 from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -51,7 +51,7 @@ def read_styles(root: Any) -> dict[str, Style]:
     """The styles by id, each with the properties inherited through `basedOn`."""
     own: dict[str, Style] = {}
     parents: dict[str, str] = {}
-    for style in find_children(root, "style") if root is not None else ():
+    for style in root.iterfind("{*}style") if root is not None else ():
         key = read_value(style, "styleId")
         own[key] = _read_style(style)
         parents[key] = read_child(style, "basedOn")
@@ -65,7 +65,7 @@ def read_value(element: Any, name: str = "val") -> str:
 
 def read_child(element: Any, name: str) -> str:
     """The attribute `val` of the first child with this name, "" if there is none."""
-    return next(map(read_value, find_children(element, name)), "")
+    return next(map(read_value, element.iterfind(f"{{*}}{name}")), "")
 
 
 def is_on(element: Any) -> bool:
@@ -81,7 +81,7 @@ def read_level(element: Any) -> int | None:
 
 def read_number(properties: Any) -> tuple[str, int | None] | None:
     """The numbering in `numPr`: its id, and the level in it if that is stated."""
-    number = next((read_value(item) for item in find_children(properties, "numId")), None)
+    number = next((read_value(item) for item in properties.iterfind("{*}numId")), None)
     level = read_child(properties, "ilvl")
     if number is None:
         return None
@@ -91,15 +91,15 @@ def read_number(properties: Any) -> tuple[str, int | None] | None:
 def _read_style(style: Any) -> Style:
     name = read_child(style, "name").lower()
     heading = _HEADING.match(name)
-    level = next((read_level(item) for item in find_children(style, "pPr", "outlineLvl")), None)
+    level = next((read_level(item) for item in style.iterfind("{*}pPr/{*}outlineLvl")), None)
     if name in _TITLE:
         level = 0
     elif heading:
         level = int(heading.group(1))
     return Style(
         level,
-        next((read_number(item) for item in find_children(style, "pPr", "numPr")), None),
-        next((is_on(item) for item in find_children(style, "rPr", "vanish")), None),
+        next((read_number(item) for item in style.iterfind("{*}pPr/{*}numPr")), None),
+        next((is_on(item) for item in style.iterfind("{*}rPr/{*}vanish")), None),
         _CONTENTS.match(name) is not None,
     )
 
@@ -140,9 +140,9 @@ class Numbering:
         self._abstract: dict[str, str] = {}
         self._restarted: dict[str, dict[int, int]] = {}
         self._counted: dict[str, dict[int, int]] = {}  # by series: how far each level is
-        for item in find_children(root, "abstractNum") if root is not None else ():
+        for item in root.iterfind("{*}abstractNum") if root is not None else ():
             self._levels[read_value(item, "abstractNumId")] = dict(_read_levels(item))
-        for item in find_children(root, "num") if root is not None else ():
+        for item in root.iterfind("{*}num") if root is not None else ():
             key = read_value(item, "numId")
             self._abstract[key] = read_child(item, "abstractNumId")
             if starts := dict(_read_starts(item)):
@@ -181,7 +181,7 @@ class Numbering:
 
 
 def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
-    for level in find_children(item, "lvl"):
+    for level in item.iterfind("{*}lvl"):
         place = read_value(level, "ilvl")
         if place.isdecimal() and len(place) == 1:
             yield (
@@ -196,9 +196,9 @@ def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
 
 
 def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
-    for level in find_children(item, "lvlOverride"):
+    for level in item.iterfind("{*}lvlOverride"):
         place = read_value(level, "ilvl")
-        if place.isdecimal() and len(place) == 1 and next(find_children(level, "startOverride"), None) is not None:
+        if place.isdecimal() and len(place) == 1 and level.find("{*}startOverride") is not None:
             yield int(place), read_integer(read_child(level, "startOverride"), 6, 1)
 
 
@@ -265,7 +265,7 @@ class BodyReader:
 
     def read(self, root: Any) -> None:
         """Read the main part."""
-        self._background = next(find_children(root, "background"), None) is not None
+        self._background = root.find("{*}background") is not None
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             name = local_name(element)
@@ -283,7 +283,7 @@ class BodyReader:
         if name == "p":
             self._paragraphs.append(_Paragraph())
         elif name == "tbl":
-            columns = sum(1 for _ in find_children(element, "tblGrid", "gridCol"))
+            columns = sum(1 for _ in element.iterfind("{*}tblGrid/{*}gridCol"))
             self._tables.append(_Table(plain=columns == 1))
         elif name == "txbxContent":
             self._boxes += 1
@@ -457,7 +457,7 @@ def write_chart(builder: TextBuilder, chart: Any) -> None:
 
 def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
     """The texts of the notes by id."""
-    for number, note in enumerate(find_children(root, kind) if root is not None else ()):
+    for number, note in enumerate(root.iterfind(f"{{*}}{kind}") if root is not None else ()):
         key = read_value(note, "id") or f"unnamed {number}"
         paragraphs = ("".join(item.text or "" for item in part.iter("{*}t")) for part in note.iter("{*}p"))
         text = collapse_spaces(remove_marks(" ".join(paragraphs)))

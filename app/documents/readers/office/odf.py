@@ -8,7 +8,7 @@ from typing import Any
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import TITLE, OfficePackage
+from app.documents.readers.office.ooxml import OfficePackage
 from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -49,16 +49,16 @@ def parse_presentation(data: bytes, limits: ParseLimits) -> ParsedDocument:
         slides = [item for item in body if item.tag == f"{_DRAW}page"]
         if len(slides) > limits.max_pages:
             raise UnreadableDocument(f"the ODP file has {len(slides):,} slides; at most {limits.max_pages:,} are read")
+        writer = _Writer(builder, hidden, pictures)
         for number, slide in enumerate(slides, 1):
-            writer = _Writer(builder, hidden, pictures)
             heading = next((item for item in slide if item.get(f"{_SHOW}class") == "title"), None)
             name = "" if heading is None else collapse_spaces(remove_marks(" ".join(heading.itertext())))
             if name:
-                writer.add(name)
+                builder.add(name)
             for item in slide:
                 if item is not heading:
                     writer.write(item)
-            span = builder.mark_page(number, writer.start)
+            span = builder.mark_page(number)
             if name:
                 builder.mark_heading(span.start, name, 1)
             titles.append(name)
@@ -72,7 +72,7 @@ def _open(
     """The body of a document, the names of its styles of hidden text, its pictures and its title."""
     with open_archive(io.BytesIO(data), label, limits) as archive:
         package = OfficePackage(archive, label, limits)
-        root, about = package.read_part("content.xml"), package.read_part("meta.xml")
+        root = package.read_part("content.xml")
         body = None if root is None else root.find(f"{_OFFICE}body/{_OFFICE}{kind}")
         if body is None:
             raise UnreadableDocument(f"the {label} file is damaged: it has no content")
@@ -82,23 +82,14 @@ def _open(
             for properties in style.iter(f"{_STYLE}text-properties")
             if properties.get(f"{_TEXT}display") == "none"
         )
-        title = None if about is None else about.findtext(f".//{TITLE}")
-        yield body, hidden, PictureParts(archive, limits), title
+        yield body, hidden, PictureParts(archive, limits), package.read_title()
 
 
 class _Writer:
-    """Writes elements in their order; `start` is where the first text begins."""
+    """Writes elements in their order."""
 
     def __init__(self, builder: TextBuilder, hidden: frozenset[str], pictures: PictureParts) -> None:
         self._builder, self._hidden, self._pictures = builder, hidden, pictures
-        self.start: int | None = None
-
-    def add(self, text: str, gap: str = "\n\n") -> None:
-        """Write a paragraph."""
-        self._begin(add_marked(self._builder, text, gap))
-
-    def _begin(self, start: int | None) -> None:
-        self.start = start if self.start is None else self.start
 
     def write(self, element: Any) -> None:
         """Write an element, with all that is in it. XML is nested at most 256 levels deep."""
@@ -113,7 +104,7 @@ class _Writer:
         elif element.tag == f"{_TABLE}table":
             self._write_table(element)
         elif element.tag == _IMAGE:
-            self._begin(self._pictures.write(self._builder, element.get(_HREF, "").removeprefix("./")))
+            self._pictures.write(self._builder, element.get(_HREF, "").removeprefix("./"))
         else:
             for child in element:
                 self.write(child)
@@ -126,7 +117,7 @@ class _Writer:
     def _write_paragraph(self, element: Any, mark: str, gap: str = "\n\n") -> None:
         text = self._read(element)
         if text.strip():
-            self.add(mark + text, gap)
+            add_marked(self._builder, mark + text, gap)
         for box in element.iter(f"{_DRAW}text-box", f"{_TEXT}note-body", _IMAGE):
             for child in [box] if box.tag == _IMAGE else box:
                 self.write(child)
@@ -146,7 +137,7 @@ class _Writer:
         header = element.find(f"{_TABLE}table-header-rows")
         headers = None if header is None else len(list(_list_rows(header)))
         rows = [[self._read_cell(cell) for cell in _repeat(row, "columns")] for row in _list_rows(element)]
-        self._begin(write_markdown_table(self._builder, rows, headers))
+        write_markdown_table(self._builder, rows, headers)
         for image in element.iter(_IMAGE):
             self.write(image)
 

@@ -2,17 +2,16 @@
 
 import posixpath
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from app.documents.archive import read_member
 from app.documents.parsed import ParseLimits
 from app.documents.readers.builder import remove_marks
-from app.documents.readers.text import collapse_spaces, local_name, parse_xml
+from app.documents.readers.text import collapse_spaces, parse_xml
 from app.errors import UnreadableDocument
 
-TITLE = "{http://purl.org/dc/elements/1.1/}title"
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +49,16 @@ class OfficePackage:
         return relations
 
     def read_title(self) -> str | None:
-        """The title in the file's properties."""
-        properties = self.read_part("docProps/core.xml")
-        title: str | None = properties.findtext(TITLE) if properties is not None else None
-        return title
+        """The title in the properties of a file, of Office or OpenDocument."""
+        for name in ("docProps/core.xml", "meta.xml"):
+            if (properties := self.read_part(name)) is not None:
+                return str(properties.findtext(f".//{_TITLE}") or "") or None
+        return None
 
     def _refuse_entities(self) -> UnreadableDocument:
         return UnreadableDocument(
             f"the {self.label} file declares XML entities, which Office never does; it is not read"
         )
-
-
-def find_children(element: Any, *path: str) -> Iterator[Any]:
-    """Descendants along a path of local names."""
-    if not path:
-        yield element
-        return
-    for child in element:
-        if local_name(child) == path[0]:
-            yield from find_children(child, *path[1:])
 
 
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
@@ -91,7 +81,7 @@ def read_chart(chart: Any) -> list[tuple[str, ...]]:
 def _read_points(series: Any, name: str) -> dict[str, str]:
     """The values that a chart keeps of its sheet, by their number; those of several levels together."""
     points: dict[str, str] = {}
-    for part in find_children(series, name):
+    for part in series.iterfind(f"{{*}}{name}"):
         for value in part.iter(f"{_CHART}v"):
             index = value.getparent().get("idx", "")
             points[index] = " ".join(filter(None, (points.get(index), collapse_spaces(remove_marks(value.text or "")))))

@@ -9,7 +9,7 @@ from typing import Any
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, find_children, read_chart, write_number
+from app.documents.readers.office.ooxml import OfficePackage, read_chart, write_number
 from app.documents.readers.pictures import Picture, PictureParts, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -28,7 +28,7 @@ class Bullets:
 
     def mark(self, paragraph: Any) -> str:
         """The mark before the text of the next paragraph, with the spaces of its level."""
-        properties = next(find_children(paragraph, "pPr"), None)
+        properties = paragraph.find("{*}pPr")
         if properties is None:
             self._numbers.clear()
             return ""
@@ -84,7 +84,7 @@ def read_shapes(root: Any, width: int | None, read_picture: Callable[[str], Pict
     """The shapes with text: a title, then from top to bottom if all have a place; otherwise in the order of the file.
     Text outside of a slide of this `width` is marked. `read_picture` gets the id of a relation."""
     placed: list[tuple[_Place | None, list[Shape]]] = []
-    for tree in find_children(root, "cSld", "spTree"):
+    for tree in root.iterfind("{*}cSld/{*}spTree"):
         for element in tree:
             shapes = list(_read_element(element, read_picture))
             place = _find_place(element)
@@ -134,28 +134,28 @@ def _read_element(element: Any, read_picture: Callable[[str], Picture]) -> Itera
         if name == "tbl":
             yield _read_table(shape)
         elif name == "pic":
-            text = next((item.get("descr", "") for item in find_children(shape, "nvPicPr", "cNvPr")), "")
+            text = next((item.get("descr", "") for item in shape.iterfind("{*}nvPicPr/{*}cNvPr")), "")
             blip = next(shape.iter(f"{_DRAWING}blip"), None)
             picture = _NO_PICTURE if blip is None else read_picture(blip.get(_EMBED, ""))
             if text.strip() or picture != _NO_PICTURE:
                 yield Shape("", remove_marks(text), picture=picture)
         else:
-            text = "\n".join(line for body in find_children(shape, "txBody") for line in read_paragraphs(body))
-            holders = find_children(shape, "nvSpPr", "nvPr", "ph")
+            text = "\n".join(line for body in shape.iterfind("{*}txBody") for line in read_paragraphs(body))
+            holders = shape.iterfind("{*}nvSpPr/{*}nvPr/{*}ph")
             if text.strip():
                 yield Shape(next((holder.get("type", "body") for holder in holders), ""), text)
 
 
 def _read_table(table: Any) -> Shape:
     rows: list[tuple[str, ...]] = []
-    for row in find_children(table, "tr"):
+    for row in table.iterfind("{*}tr"):
         cells: list[str] = []
-        for cell in find_children(row, "tc"):
+        for cell in row.iterfind("{*}tc"):
             text = collapse_spaces(" ".join(read_paragraphs(cell)))
             merged = cell.get("vMerge") in {"1", "true"} and rows and len(cells) < len(rows[-1])
             cells.append(rows[-1][len(cells)] if merged and not text else text)
         rows.append(tuple(cells))
-    marked = next((item.get("firstRow") for item in find_children(table, "tblPr")), None)
+    marked = next((item.get("firstRow") for item in table.iterfind("{*}tblPr")), None)
     return Shape("", "", tuple(rows), 1 if marked in {"1", "true"} and len(rows) > 1 else None)
 
 
@@ -178,10 +178,10 @@ def _mark_off_page(shape: Shape) -> Shape:
 
 def _find_place(element: Any) -> _Place | None:
     """The place of a shape that states its own; others inherit one from the layout."""
-    for path in (("spPr", "xfrm"), ("grpSpPr", "xfrm"), ("xfrm",)):
-        for transform in find_children(element, *path):
-            offset = next(find_children(transform, "off"), None)
-            extent = next(find_children(transform, "ext"), None)
+    for path in ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm"):
+        for transform in element.iterfind(path):
+            offset = transform.find("{*}off")
+            extent = transform.find("{*}ext")
             if offset is None or extent is None:
                 continue
             try:
@@ -203,11 +203,11 @@ def list_slides(package: OfficePackage) -> tuple[list[str], int | None]:
         raise UnreadableDocument("the PPTX file is damaged: it has no list of slides")
     relations = package.read_relations(_MAIN_PART)
     slides: dict[str, None] = {}
-    for item in find_children(root, "sldIdLst", "sldId"):
+    for item in root.iterfind("{*}sldIdLst/{*}sldId"):
         for name, value in item.attrib.items():
             if name.endswith("}id") and value in relations:
                 slides[relations[value][1]] = None
-    width = next((item.get("cx", "") for item in find_children(root, "sldSz")), "")
+    width = next((item.get("cx", "") for item in root.iterfind("{*}sldSz")), "")
     return list(slides), int(width) if width.isdecimal() and len(width) < 12 else None
 
 
@@ -219,7 +219,6 @@ class SlideWriter:
         self._builder = builder
         self._width = width
         self._pictures = PictureParts(package.archive, package.limits)
-        self._start: int | None = None  # where the text of the current page begins
 
     def write(self, number: int, part: str) -> str:
         """Write a slide with its diagrams, charts and notes; returns its title, empty if it has none."""
@@ -228,11 +227,10 @@ class SlideWriter:
             raise UnreadableDocument("the PPTX file is damaged: a slide is missing")
         relations = self._package.read_relations(part)
         shapes = read_shapes(root, self._width, lambda key: self._pictures.read(relations.get(key, ("", ""))[1]))
-        self._start = None
         heading = next((shape for shape in shapes if shape.placeholder in _TITLES and shape.text.strip()), None)
         title = collapse_spaces(remove_marks(heading.text)) if heading else ""
         if heading and title:
-            self._add(collapse_spaces(heading.text))
+            add_marked(self._builder, collapse_spaces(heading.text))
         for shape in shapes:
             if shape is not heading:
                 self._write_shape(shape)
@@ -244,9 +242,9 @@ class SlideWriter:
             elif kind in {"diagramData", "chart"}:
                 drawing = self._package.read_part(target)
                 if drawing is not None:
-                    self._add("\n".join(filter(None, read_paragraphs(drawing))))
+                    add_marked(self._builder, "\n".join(filter(None, read_paragraphs(drawing))))
                     self._write_shape(Shape("", "", tuple(read_chart(drawing)), 1))
-        span = self._builder.mark_page(number, self._start)
+        span = self._builder.mark_page(number)
         if title:
             self._builder.mark_heading(span.start, title, 1)
         return title
@@ -255,16 +253,10 @@ class SlideWriter:
         if shape.placeholder in _FURNITURE:
             return
         if shape.rows:
-            start = write_markdown_table(self._builder, shape.rows, shape.headers)
-            self._start = start if self._start is None else self._start
+            write_markdown_table(self._builder, shape.rows, shape.headers)
         else:
-            self._add(shape.text)
-            start = add_recognised(self._builder, shape.picture.text, shape.picture.complete)
-            self._start = start if self._start is None else self._start
-
-    def _add(self, text: str) -> None:
-        start = add_marked(self._builder, text)
-        self._start = start if self._start is None else self._start
+            add_marked(self._builder, shape.text)
+            add_recognised(self._builder, shape.picture.text, shape.picture.complete)
 
 
 _PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|präsentation)|présentation powerpoint)$", re.I)

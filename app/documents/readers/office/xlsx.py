@@ -8,7 +8,7 @@ from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.office.ooxml import TITLE, OfficePackage
+from app.documents.readers.office.ooxml import OfficePackage
 from app.documents.readers.tables import write_table
 from app.errors import UnreadableDocument
 
@@ -19,9 +19,7 @@ _DIGITS = 15
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed."""
-    with open_archive(io.BytesIO(data), "XLSX", limits) as archive:
-        title = OfficePackage(archive, "XLSX", limits).read_title()
-    return _read_sheets(data, limits, "xlsx", title)
+    return _read_sheets(data, limits, "xlsx", _read_title(data, "XLSX", limits))
 
 
 def parse_xls(data: bytes, limits: ParseLimits) -> ParsedDocument:
@@ -31,9 +29,12 @@ def parse_xls(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
 def parse_ods(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the sheets of an OpenDocument spreadsheet."""
-    with open_archive(io.BytesIO(data), "ODS", limits) as archive:
-        about = OfficePackage(archive, "ODS", limits).read_part("meta.xml")
-    return _read_sheets(data, limits, "ods", None if about is None else about.findtext(f".//{TITLE}"))
+    return _read_sheets(data, limits, "ods", _read_title(data, "ODS", limits))
+
+
+def _read_title(data: bytes, label: str, limits: ParseLimits) -> str | None:
+    with open_archive(io.BytesIO(data), label, limits) as archive:
+        return OfficePackage(archive, label, limits).read_title()
 
 
 def _read_sheets(data: bytes, limits: ParseLimits, name: str, title: str | None) -> ParsedDocument:

@@ -119,7 +119,8 @@ class PdfText:
             length += len(text)
             before = block
         page = "".join(parts)
-        span = self._builder.add_page(number, page, self._gap)
+        self._builder.add(page, self._gap)
+        span = self._builder.mark_page(number)
         self._first_end = self._first_end or span.end
         self._written = self._written or span.start < span.end
         if recognised:
