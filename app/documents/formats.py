@@ -409,9 +409,7 @@ def expect_formats(kind: DocumentFormat, data: bytes) -> tuple[DocumentFormat, .
         found = {suffix.decode().lower() for suffix in _FILE_NAME.findall(data)} | {".eml", ".html"}
     elif kind.name == "zip" or not kind.suffixes.isdisjoint(_WITH_PICTURES):
         names = (name.lower() for name in list_names(data))
-        found = {
-            PurePath(name).suffix for name in names if "thumbnail" not in name
-        }  # that of a document is no part of it
+        found = {PurePath(name).suffix for name in names if "thumbnail" not in name}  # as of a whole document
     else:
         return (kind,)
     if kind.name not in {"eml", "zip"}:

@@ -16,6 +16,7 @@ from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
 from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
+from tests.documents.pictured import BEFORE, write_pictured, write_table_picture
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.door import at_door
 from tests.fixtures.embedded import wait_until
@@ -142,6 +143,9 @@ def test_ingest_names_pages_without_text(knowledge: CommandLine, tenant: str, do
     (docs / "scan.pdf").write_bytes(scan + b"\n")
     found = knowledge.succeed("ingest", "docs/scan.pdf", "-t", tenant, "--json").json
     assert found["pages_without_text"] == [{"path": "docs/scan.pdf", "pages": [2, 3]}]
+    (docs / "table.odt").write_bytes(write_pictured("odt", write_table_picture()))
+    ended = knowledge.succeed("ingest", "docs/table.odt", "-t", tenant)
+    assert f"pictures without text, at characters: docs/table.odt: {len(BEFORE)}" in ended.err
 
 
 def test_ingest_makes_files_searchable_and_repeats_nothing(knowledge: CommandLine, tenant: str, docs: Path) -> None:

@@ -16,6 +16,7 @@ from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
 from tests.console.contents import ASSETS, PART_OF_PAGE, upload
 from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
+from tests.documents.pictured import write_pictured, write_table_picture
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
@@ -92,6 +93,16 @@ async def test_pages_without_text_are_shown(browser: Browser, work: Work) -> Non
     assert "1 of 2 pages without text" in page.one("tbody th").text_content()
     page = await browser.get(page.one("tbody a").get("href"))
     assert "Pages without text2" in page.one("dl.facts").text_content()
+
+
+@needs_no_ocr
+async def test_pictures_without_text_are_counted(browser: Browser, work: Work) -> None:
+    await upload(browser, "picture.docx", write_pictured("docx", write_table_picture()))
+    await work()
+    page = await browser.get(ASSETS)
+    assert "1 picture without text" in page.one("tbody th").text_content()
+    page = await browser.get(page.one("tbody a").get("href"))
+    assert "Pictures without text1, at character " in page.one("dl.facts").text_content()
 
 
 async def test_a_document_with_suspicious_content_says_so(browser: Browser, admin: Caller, work: Work) -> None:

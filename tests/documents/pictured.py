@@ -7,12 +7,17 @@ from docx import Document
 from pptx import Presentation
 from pptx.util import Inches
 
-from tests.documents.ocr.pages import write_image
+from tests.documents.ocr.pages import draw_page, save, write_image
 from tests.documents.office import write_epub, write_odf, write_zip
 
 BEFORE, AFTER = "The tides of March.", "The tides of April."
 _SMALL = write_image()
 KINDS = ("docx", "pptx", "odt", "odp", "epub")
+
+
+def write_table_picture() -> bytes:
+    """A picture of two lines of text."""
+    return save(draw_page(["Quay         4 m", "Pier         3 m"], dpi=72).crop((40, 20, 440, 140)), "PNG")
 
 
 def write_pictured(kind: str, picture: bytes, *, times: int = 1) -> bytes:

@@ -104,7 +104,7 @@ def test_a_logo_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_repeated_picture_is_recognised_once_or_beside_itself(kind: str) -> None:
+def test_a_repeated_picture_is_recognised_once_and_in_a_book_each_time(kind: str) -> None:
     document = recognise(write_pictured(kind, PICTURE, times=3))
     assert document.text.count(DEPTHS) == (3 if kind == "epub" else 1)
 
