@@ -57,7 +57,13 @@ def write_pptx() -> bytes:
     return out.getvalue()
 
 
-def write_raw_pptx(slides: Sequence[str], *, prolog: str = "", shown: Sequence[int] | None = None) -> bytes:
+def write_raw_pptx(
+    slides: Sequence[str],
+    *,
+    prolog: str = "",
+    shown: Sequence[int] | None = None,
+    more: Mapping[str, str] | None = None,
+) -> bytes:
     """A deck from the XML of its shapes; `shown` lists slide numbers, from 1, in display order."""
     numbers = range(1, len(slides) + 1)
     listed = "".join(f'<p:sldId id="{n}" r:id="r{n}"/>' for n in (shown if shown is not None else numbers))
@@ -74,7 +80,7 @@ def write_raw_pptx(slides: Sequence[str], *, prolog: str = "", shown: Sequence[i
             f'<?xml version="1.0"?>{prolog}<p:sld xmlns:p="{SLIDES}" xmlns:a="{DRAWING}"><p:cSld><p:spTree>'
             f"{body}</p:spTree></p:cSld></p:sld>"
         )
-    return write_zip(members)
+    return write_zip({**members, **(more or {})})
 
 
 def text_box(text: str, placeholder: str | None = None) -> str:
@@ -131,7 +137,11 @@ def text_cell(place: str, text: str) -> str:
 
 
 _ODF = "urn:oasis:names:tc:opendocument:xmlns"
-_ODF_NAMES = {"draw": "drawing", "presentation": "presentation", "style": "style", "table": "table", "text": "text"}
+_ODF_NAMES = {
+    **{name: name for name in ("presentation", "style", "table", "text")},
+    "draw": "drawing",
+    "svg": "svg-compatible",
+}
 _XLINK = "http://www.w3.org/1999/xlink"
 
 

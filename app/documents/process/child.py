@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from app.documents.formats import DocumentFormat, find_format
-from app.documents.ocr.access import provide
+from app.documents.ocr.access import explain_missing_text, provide
 from app.documents.parsed import ParseLimits, is_fault_of_system
 from app.documents.patience import allow_ending
 from app.documents.process.answer import Answer, write_answer
@@ -66,7 +66,9 @@ def answer_request(
     try:
         document = kind.read(source.read(), limits, codec)
         if not document.text:
-            raise UnreadableDocument(f"the {kind.label} file contains no text")
+            unread = document.places_without_text or document.pages_without_text
+            reason = f": {explain_missing_text()}" if unread else ""
+            raise UnreadableDocument(f"the {kind.label} file contains no text{reason}")
         written = write_answer(Answer(document, missing=tuple(missing)))
     except UnreadableDocument as error:
         written = write_answer(Answer(refusal=str(error)))

@@ -60,6 +60,20 @@ def test_a_slide_of_an_opendocument_presentation_is_a_page() -> None:
         read("odp", write_odf("presentation", slides), ParseLimits(max_pages=1))
 
 
+def test_shapes_of_an_opendocument_slide_are_read_from_top_to_bottom() -> None:
+    box = "<draw:frame{}><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    places = {"third": "8cm", "second": "1.2in", "first": "30mm"}
+    left = ' svg:x="{}" svg:y="{}"'
+    shapes = "".join(box.format(left.format("9cm", top), text) for text, top in places.items())
+    beside = box.format(left.format("1cm", "3.1cm"), "left")
+    notes = "<presentation:notes>" + box.format("", "notes") + "</presentation:notes>"
+    document = read("odp", write_odf("presentation", f"<draw:page>{notes}{shapes}{beside}</draw:page>"))
+    assert document.text.split() == ["left", "first", "second", "third", "notes"]
+    unplaced = box.format("", "unplaced")
+    document = read("odp", write_odf("presentation", f"<draw:page>{shapes}{unplaced}</draw:page>"))
+    assert document.text.split() == [*places, "unplaced"]
+
+
 def test_sheets_of_opendocument_and_of_old_excel_have_their_headers() -> None:
     cells = "".join(
         "<table:table-row>"

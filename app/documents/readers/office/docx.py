@@ -13,7 +13,7 @@ from lxml import etree
 from app.documents.archive import open_archive
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, read_chart, write_number
+from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description, write_number
 from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -312,7 +312,7 @@ class BodyReader:
             paragraph.text.append(_BREAKS[name])
         elif name == "pPr":
             self._read_properties(paragraph, element)
-        elif name == "docPr" and (description := element.get("descr")):
+        elif name == "docPr" and (description := read_description(element)):
             paragraph.text.append(f" {description} ")
         elif name in _DRAWN and (write := self._drawings.pop(read_value(element, _DRAWN[name]), None)):
             self._drawn.append(write)

@@ -1,14 +1,15 @@
 """OpenDocument texts and presentations: headings, paragraphs, lists, tables and slides."""
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage
+from app.documents.readers.office.ooxml import OfficePackage, sort_rows
 from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -18,6 +19,11 @@ _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+_LENGTH = re.compile(r"(-?\d{1,9}(?:\.\d{1,9})?)(cm|mm|in|pt)")
+_UNITS = {"cm": 10, "mm": 1, "in": 25.4, "pt": 25.4 / 72}
+_ROW = 7
+"""Millimetres by which the tops of shapes in one row differ at most."""
 _SHOW = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _IMAGE, _HREF = f"{_DRAW}image", "{http://www.w3.org/1999/xlink}href"
@@ -55,14 +61,28 @@ def parse_presentation(data: bytes, limits: ParseLimits) -> ParsedDocument:
             name = "" if heading is None else collapse_spaces(remove_marks(" ".join(heading.itertext())))
             if name:
                 builder.add(name)
-            for item in slide:
-                if item is not heading:
-                    writer.write(item)
+            for item in _sort_shapes([item for item in slide if item is not heading]):
+                writer.write(item)
             span = builder.mark_page(number)
             if name:
                 builder.mark_heading(span.start, name, 1)
             titles.append(name)
     return builder.finish("odp", title=title or next(filter(None, titles), None), total_pages=len(slides))
+
+
+def _sort_shapes(items: Sequence[Any]) -> list[Any]:
+    """Shapes from top to bottom if all state their place, then what else belongs to a slide, such as its notes."""
+    shapes = [item for item in items if str(item.tag).startswith(_DRAW)]
+    places = [tuple(_read_length(item.get(f"{_SVG}{name}", "")) for name in "yx") for item in shapes]
+    if any(None in place for place in places):
+        return list(items)
+    placed = ((top or 0, left or 0, item) for (top, left), item in zip(places, shapes, strict=True))
+    return [*sort_rows(placed, _ROW), *(item for item in items if item not in shapes)]
+
+
+def _read_length(text: str) -> float | None:
+    match = _LENGTH.fullmatch(text)
+    return float(match.group(1)) * _UNITS[match.group(2)] if match else None
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """PowerPoint decks: each slide becomes a page with the texts of its shapes in reading order."""
 
 import io
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, read_chart, write_number
+from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description, sort_rows, write_number
 from app.documents.readers.pictures import Picture, PictureParts, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -96,19 +95,10 @@ def read_shapes(root: Any, width: int | None, read_picture: Callable[[str], Pict
     others = [(place, shapes) for place, shapes in placed if shapes[0].placeholder not in _TITLES]
     free = [(place, shapes) for place, shapes in others if place is not None]
     if width and len(free) == len(others):
-        return [shape for _, shapes in [*titles, *_sort_rows(free, width // _ROW)] for shape in shapes]
+        below = [(place.top, place.left, shapes) for place, shapes in free]
+        ordered = [*(shapes for _, shapes in titles), *sort_rows(below, width // _ROW)]
+        return [shape for shapes in ordered for shape in shapes]
     return [shape for _, shapes in placed for shape in shapes]
-
-
-def _sort_rows(placed: list[tuple[_Place, list[Shape]]], height: int) -> list[tuple[_Place, list[Shape]]]:
-    """Sort from top to bottom, and from left to right where the tops differ by less than `height`."""
-    rows: list[list[tuple[_Place, list[Shape]]]] = []
-    for item in sorted(placed, key=lambda item: item[0].top):
-        if rows and item[0].top - rows[-1][0][0].top < height:
-            rows[-1].append(item)
-        else:
-            rows.append([item])
-    return [item for row in rows for item in sorted(row, key=lambda item: item[0].left)]
 
 
 def read_paragraphs(element: Any) -> Iterator[str]:
@@ -134,11 +124,11 @@ def _read_element(element: Any, read_picture: Callable[[str], Picture]) -> Itera
         if name == "tbl":
             yield _read_table(shape)
         elif name == "pic":
-            text = next((item.get("descr", "") for item in shape.iterfind("{*}nvPicPr/{*}cNvPr")), "")
+            text = next(map(read_description, shape.iterfind("{*}nvPicPr/{*}cNvPr")), "")
             blip = next(shape.iter(f"{_DRAWING}blip"), None)
             picture = _NO_PICTURE if blip is None else read_picture(blip.get(_EMBED, ""))
-            if text.strip() or picture != _NO_PICTURE:
-                yield Shape("", remove_marks(text), picture=picture)
+            if text or picture != _NO_PICTURE:
+                yield Shape("", text, picture=picture)
         else:
             text = "\n".join(line for body in shape.iterfind("{*}txBody") for line in read_paragraphs(body))
             holders = shape.iterfind("{*}nvSpPr/{*}nvPr/{*}ph")
@@ -259,9 +249,6 @@ class SlideWriter:
             add_recognised(self._builder, shape.picture.text, shape.picture.complete)
 
 
-_PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|präsentation)|présentation powerpoint)$", re.I)
-
-
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read text boxes, tables, diagrams, charts, pictures with their descriptions, and notes of a PowerPoint file.
 
@@ -276,7 +263,5 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         builder = TextBuilder(limits)
         writer = SlideWriter(package, builder, width)
         titles = [writer.write(number, slide) for number, slide in enumerate(slides, start=1)]
-        stated = collapse_spaces(package.read_title() or "")
-    if not stated or _PROGRAM_TITLE.match(stated):
-        stated = next(filter(None, titles), "")
-    return builder.finish("pptx", title=stated or None, total_pages=len(slides))
+        title = package.read_title() or next(filter(None, titles), None)
+    return builder.finish("pptx", title=title, total_pages=len(slides))
