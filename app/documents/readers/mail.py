@@ -19,6 +19,7 @@ from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument
 
 _SHOWN = ("From", "To", "Cc", "Date")
+_SIGNATURES = frozenset({f"application/{kind}-signature" for kind in ("pgp", "pkcs7", "x-pkcs7")})
 _MAX_HEADER = 1_000
 _MAX_PARTS = 1_000
 _MAX_DEPTH = 20
@@ -73,6 +74,8 @@ class _Writer:
         if part.get_content_type() == "message/rfc822":
             for inner in _list_parts(part):
                 self.write(inner, depth + 1)
+            return
+        if part.get_content_type() in _SIGNATURES:
             return
         name = collapse_spaces(_unfold(part.get_filename() or "")) or "attachment"
         content = part.get_payload(decode=True)

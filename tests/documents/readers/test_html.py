@@ -5,7 +5,6 @@ import pytest
 from app.documents.formats import find_format
 from app.documents.parsed import ParseLimits
 from app.documents.readers.html.page import parse
-from app.errors import UnreadableDocument
 from tests.documents.listing import list_headings, list_hidden, list_tables
 
 LIMITS = ParseLimits()
@@ -240,9 +239,8 @@ def test_html_nested_deeper_than_a_tree_is_read_in_order() -> None:
     assert document.title == "T"
 
 
-def test_html_without_text_is_refused() -> None:
-    with pytest.raises(UnreadableDocument, match="no content"):
-        parse("<!-- nothing -->", LIMITS)
+def test_html_without_elements_has_no_text() -> None:
+    assert [parse(text, LIMITS).text for text in ("", "<!-- c -->", "<html></html>")] == ["", "", ""]
 
 
 @pytest.mark.parametrize(

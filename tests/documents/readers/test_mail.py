@@ -73,6 +73,35 @@ def test_attachments_are_sections_and_those_that_cannot_be_read_are_named() -> N
     assert [part.format for part in document.parts] == ["markdown", "pdf"]
 
 
+SIGNED = b"""From: a@example.org
+Content-Type: multipart/mixed; boundary=x
+
+--x
+Content-Type: text/html
+
+%s
+--x
+Content-Type: text/plain
+
+The ropes are inspected.
+--x
+Content-Type: application/pgp-signature; name=signature.asc
+
+-----BEGIN PGP SIGNATURE-----
+--x--
+"""
+
+
+@pytest.mark.parametrize("html", [b"", b"<!-- nothing -->", b"<html></html>"])
+def test_an_empty_page_and_a_signature_in_a_mail_are_left_out(html: bytes) -> None:
+    assert read(SIGNED % html).text == "From: a@example.org\n\nThe ropes are inspected."
+
+
+def test_an_empty_page_does_not_lose_the_files_around_it() -> None:
+    data = write_zip({"a.txt": "one", "b.html": "<!-- nothing -->", "c.txt": "two"})
+    assert find_format("zip").read(data, LIMITS).text.split() == ["a.txt", "one", "c.txt", "two"]
+
+
 def test_a_forwarded_mail_is_a_section() -> None:
     inner = make_mail("Nine berths are free.", subject="Berths")
     document = read(write_mail("Look at this.", forwarded=inner))

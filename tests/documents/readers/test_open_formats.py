@@ -65,9 +65,9 @@ def test_shapes_of_an_opendocument_slide_are_read_from_top_to_bottom() -> None:
     places = {"third": "8cm", "second": "1.2in", "first": "30mm"}
     left = ' svg:x="{}" svg:y="{}"'
     shapes = "".join(box.format(left.format("9cm", top), text) for text, top in places.items())
-    beside = box.format(left.format("1cm", "3.1cm"), "left")
+    level = box.format(left.format("1cm", "3.1cm"), "left")
     notes = "<presentation:notes>" + box.format("", "notes") + "</presentation:notes>"
-    document = read("odp", write_odf("presentation", f"<draw:page>{notes}{shapes}{beside}</draw:page>"))
+    document = read("odp", write_odf("presentation", f"<draw:page>{notes}{shapes}{level}</draw:page>"))
     assert document.text.split() == ["left", "first", "second", "third", "notes"]
     unplaced = box.format("", "unplaced")
     document = read("odp", write_odf("presentation", f"<draw:page>{shapes}{unplaced}</draw:page>"))

@@ -12,6 +12,7 @@ from app.documents.readers.html.visibility import StyleSheets, find_reason
 from app.documents.readers.pictures import Picture, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import build_tree, clean_text, collapse_spaces, fence_code, read_integer
+from app.errors import UnreadableDocument
 
 _MAX_DEPTH = 500
 """libxml2 omits elements that are nested deeper than 2,048."""
@@ -385,7 +386,6 @@ def _describe(image: Any) -> str:
     return "" if image.get("role") == "presentation" else f" {image.get('alt', '')} "
 
 
-_REFUSAL = "the HTML has no content that can be read"
 # A page with less text without its menus and banners is read with them, if that gives several times as much.
 _SHORT = 200
 _TIMES = 5
@@ -394,12 +394,15 @@ _TIMES = 5
 def parse(text: str, limits: ParseLimits, read_picture: ReadPicture = lambda address: Picture()) -> ParsedDocument:
     """The main content of a page, or all of it where that is not marked. Nothing is fetched or expanded; pictures that
     are parts of the same file are read by `read_picture`."""
-    source = remove_references(clean_text(text))
-    encoded = source.encode("utf-8", errors="replace")
+    encoded = remove_references(clean_text(text)).encode("utf-8", errors="replace")
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
-    root = build_tree(encoded, parser, _REFUSAL)
-    if is_cut(parser):
-        root = build_tree(encoded, etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True), _REFUSAL)
+    try:
+        root = build_tree(encoded, parser, "no elements")
+        if is_cut(parser):
+            flat = etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True)
+            root = build_tree(encoded, flat, "no elements")
+    except UnreadableDocument:  # nothing but comments, as an empty part of a mail or a blank page of a book
+        return TextBuilder(limits).finish("html")
     furniture = Furniture()
     main = furniture.find_main(root)
     document = PageReader(root, limits, furniture, read_picture).read(main if main is not None else root)
