@@ -171,6 +171,33 @@ ATTACKS = (
     Attack(
         "ODT of a billion laughs", "a.odt", lambda: write_odf("text", "<text:p>&l9;</text:p>", prolog=LAUGHS), ENTITIES
     ),
+    Attack(
+        "ODP bomb", "a.odp", lambda: write_odf("presentation", f"<draw:page>{' ' * (20 << 20)}</draw:page>"), TOO_LARGE
+    ),
+    Attack(
+        "SVG of endless text",
+        "a.svg",
+        lambda: b"<svg>" + b"<text>a b</text>" * 500_000 + b"</svg>",
+        f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
+    ),
+    Attack("SVG nested deeply", "a.svg", lambda: b"<svg>" + b"<g>" * _DEEP + b"<text>x", "damaged"),
+    Attack("source map nested deeply", "a.js.map", lambda: b'{"mappings": "", "sources": ' + b"[" * 100_000, "damaged"),
+    Attack(
+        "SVG of a billion laughs",
+        "a.svg",
+        lambda: f"{LAUGHS.replace('DOCTYPE x', 'DOCTYPE svg')}<svg><text>x &l9;</text></svg>".encode(),
+        "damaged",
+    ),
+    Attack(
+        "ODS that repeats a cell without end",
+        "a.ods",
+        lambda: write_odf(
+            "spreadsheet",
+            '<table:table table:name="x"><table:table-row table:number-rows-repeated="1000000000"><table:table-cell '
+            'table:number-columns-repeated="1000000000"/></table:table-row></table:table>',
+        ),
+        "contains no text",
+    ),
     Attack("EPUB bomb", "a.epub", lambda: write_epub([" " * (20 << 20)]), TOO_LARGE),
     Attack("EPUB of one chapter a thousand times", "a.epub", lambda: write_epub(["x " * 300_000] * 9), TOO_LONG),
     Attack("XLS that ends early", "a.xls", lambda: write_xls([["a"]])[:1500], "damaged or has a password"),
@@ -227,6 +254,10 @@ HARMLESS = (
     Attack("notebook nested deeply", "a.ipynb", lambda: b'{"cell_type": "code"}' + b"[" * 100_000 + b"\nx", "x"),
     Attack("captions without end", "a.srt", lambda: b"1\n0:01,000 --> 0:02,000\n" + b"<v " * 100_000 + b"x", "x"),
     Attack("rules without end", "a.rst", lambda: b"=====\na\n=====\n" * 30_000 + b"x", "x"),
+    Attack("equals signs without end", "a.adoc", lambda: b"=" * 300_000 + b" x", "x"),
+    Attack("lock file of opened forms", "a.lock", lambda: b'[[package]]\nname = "x"\n' * 30_000, "x"),
+    Attack("style sheet of opened comments", "a.css", lambda: b"/*!x" * 60_000, "Minified CSS"),
+    Attack("script of opened comments", "a.js", lambda: b"/*!" * 80_000 + b"x*/", "Minified JavaScript"),
     Attack("stars without end", "a.org", lambda: b"*" * 300_000 + b" x", "x"),
     Attack(
         "HTML of nested menus",
