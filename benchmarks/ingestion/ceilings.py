@@ -89,9 +89,8 @@ async def insert_alone(line: Line, files: Sequence[Prepared]) -> float:
     started = time.perf_counter()
     for asset_id, file, passages in stored:
         async with line.services.database.tenant_session(line.tenant_id, background=STORING) as session:
-            inherited = await assets.finish_asset(
-                session, asset_id, 1, assets.Extract(file.title, file.text, None, {}, ())
-            )
+            extract = assets.Extract(file.title, file.text, None, {}, (), ())
+            inherited = await assets.finish_asset(session, asset_id, 1, extract)
             assert inherited is not None
             for start in range(0, len(file.rows), STORED_AT_ONCE):
                 part = file.rows[start : start + STORED_AT_ONCE]
