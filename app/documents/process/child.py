@@ -78,5 +78,5 @@ def answer_request(
         # A hostile file can make a library raise any exception, and its message could contain content.
         written = write_answer(Answer(failure=type(error).__name__, transient=is_fault_of_system(error)))
     with contextlib.suppress(BrokenPipeError):
-        target.write(written)
+        target.writelines(written)
         target.flush()

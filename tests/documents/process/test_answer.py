@@ -35,7 +35,7 @@ def parse(data: bytes, name: str) -> Answer:
 
 
 def test_answer_returns_the_document() -> None:
-    data = write_answer(Answer(DOCUMENT, missing=("Landlock",)))
+    data = b"".join(write_answer(Answer(DOCUMENT, missing=("Landlock",))))
     assert read_answer(data, LIMITS) == Answer(DOCUMENT, missing=("Landlock",))
 
 
@@ -70,8 +70,9 @@ def test_unexpected_failure_tells_only_its_type(monkeypatch: pytest.MonkeyPatch)
 
 def edit(**fields: object) -> Callable[[bytes], bytes]:
     def change(data: bytes) -> bytes:
-        answer = json.loads(data)
-        return json.dumps(answer | {"document": answer["document"] | fields}).encode()
+        line, _, text = data.partition(b"\n")
+        answer = json.loads(line)
+        return json.dumps(answer | {"document": answer["document"] | fields}).encode() + b"\n" + text
 
     return change
 
@@ -110,18 +111,20 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "a header of a mail that no chunk gets": edit(mail={"bcc": "x"}),
     "an unknown encoding": edit(encoding="zip"),
     "more controls than a file has": edit(removed_controls=1 << 31),
-    "no text": edit(text=""),
-    "text that is not UTF-8": lambda data: data.replace(b'text"', b'tex\xff"', 1),
-    "a position beyond the end": edit(text="x"),
+    "no text": lambda data: data.partition(b"\n")[0] + b"\n",
+    "no line of text": lambda data: data.partition(b"\n")[0],
+    "text that is not UTF-8": lambda data: data[:-1] + b"\xff",
+    "a position beyond the end": lambda data: data[:-4],
+    "millions of values": lambda data: b'{"refusal": "x", "a": [%s0]}' % (b"0," * 5_000_000),
     "a negative position": edit(headings=[HEADING | {"start": -1}]),
     "an unordered position": edit(headings=[HEADING | {"start": 3}, HEADING]),
-    "a cut answer": lambda data: data[:-4],
+    "a cut line": lambda data: data[1:],
 }
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED.keys())
 def test_forged_answer_is_refused(forge: Callable[[bytes], bytes]) -> None:
-    data = write_answer(Answer(DOCUMENT))
+    data = b"".join(write_answer(Answer(DOCUMENT)))
     forged = forge(data)
     assert forged != data
     with pytest.raises(Malformed):
