@@ -1,43 +1,33 @@
 """Tenants move between the nodes of a cluster while they are written and searched; no write is lost or refused."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from uuid import UUID
 
+import httpx
 import orjson
 import pytest
 
-from app.composition.database import SERVICE, open_cluster, prepare
-from app.composition.services import Services, build_services
+from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.db.database import Database
 from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
-from app.embeddings.factory import ProviderConfig, build_provider
 from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFound
-from app.knowledge.administration.cluster import Cluster
-from app.settings import load_settings
-from tests.citus.load import Load
-from tests.fixtures.database.citus import CitusCluster, CitusDatabase, create_citus_database, drop_citus_database
-from tests.fixtures.database.cluster import MODEL, connected
+from tests.citus.load import KINDS, Load
+from tests.citus.moving import SHARDS, administered, change_places, few_shards, other_node, served, shard_of
+from tests.fixtures.database.citus import CitusCluster, CitusDatabase
+from tests.fixtures.database.cluster import connected
 
 pytestmark = pytest.mark.slow
 
 SLUGS = ("quay", "crane", "mooring")
-SHARDS = 2
 LIBRARIES = "pgoutput, test_decoding, citus"
 
 
 @pytest.fixture(scope="module")
 async def database(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
-    """A migrated database with two shards of each table."""
-    made = await create_citus_database(citus_cluster, "kb_moves")
-    try:
-        await prepare(made.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
+    async with few_shards(citus_cluster, "kb_moves") as made:
         yield made
-    finally:
-        await drop_citus_database(citus_cluster, "kb_moves")
 
 
 async def allow_division(cluster: CitusCluster, change: str) -> None:
@@ -49,16 +39,9 @@ async def allow_division(cluster: CitusCluster, change: str) -> None:
 
 
 @pytest.fixture
-async def services(database: CitusDatabase) -> AsyncIterator[Services]:
-    provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
-    lent = Database(database.coordinator.service_dsn, pool_size=4)
-    made = await build_services(lent, provider)
-    try:
-        yield made
-    finally:
-        await made.close()
-        await provider.close()
-        await lent.close()
+async def opened(database: CitusDatabase) -> AsyncIterator[tuple[Services, httpx.AsyncClient]]:
+    async with served(database) as services:
+        yield services
 
 
 @pytest.fixture
@@ -73,88 +56,29 @@ async def tenants(database: CitusDatabase) -> AsyncIterator[dict[str, UUID]]:
             await service.execute("select tenancy.delete_tenant($1, 'test')", tenant_id)
 
 
-@asynccontextmanager
-async def administered(
-    database: CitusDatabase, *, dsn: str | None = None, for_moves: bool = True
-) -> AsyncIterator[Cluster]:
-    """The cluster as the commands open it, with the superuser's address if no other is given."""
-    settings = load_settings(
-        {
-            "DATABASE_URL": database.coordinator.service_dsn,
-            "DATABASE_ADMIN_URL": dsn or database.coordinator.superuser_dsn,
-            "EMBEDDING_PROVIDER": "mock",
-        },
-        None,
-        identity_required=False,
-    )
-    async with open_cluster(settings, for_moves=for_moves) as cluster:
-        yield cluster
-
-
-async def shard_of(database: CitusDatabase, tenant_id: UUID) -> tuple[int, str, int]:
-    """The tenant's shard and its place."""
-    async with connected(database.coordinator.superuser_dsn) as superuser:
-        row = await superuser.fetchrow(
-            "select shardid, nodename, nodeport from citus_shards"
-            " where shardid = get_shard_id_for_distribution_column('tenants', $1::uuid)",
-            tenant_id,
-        )
-    assert row is not None
-    return row[0], row[1], row[2]
-
-
-async def other_node(database: CitusDatabase, tenant_id: UUID) -> tuple[str, int]:
-    """A worker that does not have the tenant."""
-    _, host, port = await shard_of(database, tenant_id)
-    places = [(node.address.socket_dir, node.address.port) for node in database.workers]
-    return next(place for place in places if place != (host, port))
-
-
 async def test_moves_under_load_lose_no_write_and_refuse_no_request(
-    database: CitusDatabase, services: Services, tenants: dict[str, UUID]
+    database: CitusDatabase, opened: tuple[Services, httpx.AsyncClient], tenants: dict[str, UUID]
 ) -> None:
-    load = Load(services, list(tenants.values()))
-    quay = tenants["quay"]
+    load = Load(opened[1], list(tenants.values()))
     async with administered(database) as cluster, load.running():
-        with_shard = await cluster.move("quay", *await other_node(database, quay), mode="force_logical", actor="test")
-        alone = await cluster.move(
-            "quay", *await other_node(database, quay), alone=True, mode="force_logical", actor="test"
-        )
-        again = await cluster.move("quay", *await other_node(database, quay), mode="force_logical", actor="test")
-        await rebalance(database)
+        with_shard, alone, again = await change_places(database, cluster, load, "quay", tenants["quay"])
     assert load.wrong == []
     assert load.refused == []
     assert await load.find_lost() == []
+    assert {answered.kind for answered in load.answered} == {*KINDS}
+    assert {answered.change for answered in load.answered} == {None, "move", "division", "rebalance"}
     assert (with_shard.isolated, alone.isolated, alone.tenants, again.tenants) == (False, True, 1, 1)
     assert alone.shard != with_shard.shard
     assert again.shard == alone.shard
     for done in (with_shard, alone, again):
         assert done.source != done.target
         assert done.held_seconds is not None
-        print(  # noqa: T201
-            f"{done.tenants} tenants moved in {done.seconds:.1f} s; writes waited at most {done.held_seconds:.2f} s"
-        )
-    print(f"{load.requests} requests; the longest took {load.longest:.2f} s")  # noqa: T201
-
-
-async def rebalance(database: CitusDatabase) -> None:
-    """Move shards by Citus' own choice, from one node to two."""
-    async with connected(database.coordinator.superuser_dsn) as superuser:
-        await superuser.execute(
-            "select citus_rebalance_start("
-            "rebalance_strategy => 'by_shard_count', shard_transfer_mode => 'force_logical')"
-        )
-        await superuser.execute("select citus_rebalance_wait()")
-        left = await superuser.fetchval(
-            "select count(*) from get_rebalance_table_shards_plan('tenants', rebalance_strategy => 'by_shard_count')"
-        )
-    assert left == 0
 
 
 async def test_a_move_keeps_every_table_and_its_protection(
-    database: CitusDatabase, services: Services, tenants: dict[str, UUID]
+    database: CitusDatabase, opened: tuple[Services, httpx.AsyncClient], tenants: dict[str, UUID]
 ) -> None:
-    quay = tenants["quay"]
+    quay, (services, _) = tenants["quay"], opened
     await services.entries.create(quay, EntryDraft(content="The quay closes at dusk.", tags=["night"]))
     before = await count_rows(database, quay)
     assert before["entries"] == before["embeddings"] == before["tag_statistics"] == 1
