@@ -196,7 +196,7 @@ class Nodes:
     checking it (`shards.enter`). If the tenant has moved, it is looked up again before any other statement runs.
 
     `make` creates the database of a node from its address. `patience`: seconds that a caller waits for a tenant that is
-    being moved.
+    being moved, and again at each place that it comes to: a division moves the parts of a shard back.
     """
 
     coordinator: Server
@@ -219,9 +219,12 @@ class Nodes:
         self, stack: AsyncExitStack, tenant_id: UUID, setup: str, background: timedelta | None
     ) -> TenantSession:
         deadline = time.monotonic() + self.patience
+        former: Place | None = None
         for tried in itertools.count():
             try:
                 place = await self.place_of(tenant_id)
+                if place is not former:
+                    former, deadline = place, time.monotonic() + self.patience
                 opened = place.node.open_tenant(
                     tenant_id, setup, background, entrance=place.entrance, write=place.write
                 )
