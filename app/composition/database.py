@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,18 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.providers import configured_model
 from app.concurrency.part import LastWrites, Part
-from app.db.cluster.distribution import DEFAULT_SHARDS, create_roles_of_node, distribute, load_functions
-from app.db.cluster.metadata import (
-    NodeUnreachable,
-    at_node,
-    check_cluster,
-    check_coordinator,
-    check_prepared,
-    connected,
-    has_citus,
-    is_distributed,
-    list_nodes,
-)
+from app.db.cluster.distribution import DEFAULT_SHARDS, prepare_nodes
+from app.db.cluster.metadata import check_cluster, check_nodes, has_citus
 from app.db.cluster.moves import read_state
 from app.db.database import Database
 from app.db.outage import AWAY
@@ -156,37 +147,17 @@ async def prepare(
             raise ConfigurationError(
                 setting, "the role lacks privileges that the migrations need", "see deploy/roles.sql"
             ) from error
+        grant = partial(_grant, service_role=service_role)
         if is_cluster:
-            await _prepare_nodes(connection, admin_dsn, service_role, shards, setting)
+            await prepare_nodes(connection, admin_dsn, shards, setting, grant)
         else:
             restored = await _restore_functions(connection)
-            if service_role is not None:
-                await _grant(connection, service_role)
+            await grant(connection)
             seal = await read_seal(connection)
             if restored or seal is None or seal.revision != latest_revision():
                 await write_seal(connection, await digest_definitions(connection))
         if model is not None:
             await register_model(admin_dsn, model, actor="service")
-
-
-async def _prepare_nodes(
-    coordinator: Connection, admin_dsn: str, service_role: str | None, shards: int, setting: str
-) -> None:
-    nodes = await list_nodes(coordinator)
-    for node in nodes:
-        if not node.is_coordinator:
-            async with connected(admin_dsn, node, setting) as worker:
-                await create_roles_of_node(worker)
-    await distribute(coordinator, shards, setting)
-    for node in nodes:
-        async with connected(admin_dsn, node, setting) as connection:
-            await connection.execute("set citus.enable_ddl_propagation = off")
-            await load_functions(connection)
-            if service_role is not None:
-                try:
-                    await _grant(connection, service_role)
-                except ConfigurationError as error:
-                    raise at_node(node, error) from error
 
 
 async def _restore_functions(connection: Connection) -> bool:
@@ -202,7 +173,9 @@ async def _restore_functions(connection: Connection) -> bool:
     return bool(changed)
 
 
-async def _grant(connection: Connection, service_role: str) -> None:
+async def _grant(connection: Connection, service_role: str | None) -> None:
+    if service_role is None:
+        return
     if not await connection.fetchval("select exists (select from pg_roles where rolname = $1)", service_role):
         raise ConfigurationError("--service-role", f"there is no role {service_role}")
     if not await connection.fetchval("select pg_has_role($1, 'kb_app', 'usage')", service_role):
@@ -243,7 +216,7 @@ async def check_database(service_dsn: str) -> None:
     """
     async with catalog.using(await catalog.connect(service_dsn, "DATABASE_URL")) as connection:
         await _check_connection(connection)
-        await _check_nodes(connection, service_dsn)
+        await check_nodes(connection, service_dsn, "DATABASE_URL", _check_connection)
 
 
 async def check_given(database: Database) -> None:
@@ -264,23 +237,6 @@ async def check_engine(engine: AsyncEngine) -> None:
         raise ConfigurationError("engine", error.problem, error.remedy) from None
     except AWAY as error:
         raise DatabaseUnavailable from error
-
-
-async def _check_nodes(coordinator: Connection, service_dsn: str) -> None:
-    if not await is_distributed(coordinator):
-        return
-    await check_coordinator(coordinator, "DATABASE_URL")
-    for node in await list_nodes(coordinator):
-        if node.is_coordinator:
-            continue
-        try:
-            async with connected(service_dsn, node, "DATABASE_URL") as connection:
-                await check_prepared(connection, "DATABASE_URL")
-                await _check_connection(connection)
-        except NodeUnreachable as error:
-            log.warning("%s is not checked: %s", node, error.problem)
-        except ConfigurationError as error:
-            raise at_node(node, error) from error
 
 
 async def _check_connection(connection: Connection) -> None:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TypeVar, Unpack
 from uuid import UUID
 
-from app.db.cluster.sessions import Nodes, is_cluster, write_for_node
+from app.db.cluster.sessions import Nodes, is_cluster, make_node
 from app.db.connections import Rehearse
 from app.db.replicas import Replicas, current_replica
 from app.db.server import Options, Server
@@ -101,12 +101,12 @@ class Database(Server):
                 raise ConfigurationError("engine", "it cannot be lent for a Citus cluster", "give the address")
             patience = self._options.get("connect_timeout", 5.0)
             self.nodes = Nodes(self, self._open_node, patience=patience)
-            self.write = write_for_node
+            make_node(self)
 
     def _open_node(self, address: str) -> Server:
         """Another node, with the settings of this one."""
         node = Server(address, **self._options)
-        node.write = write_for_node
+        make_node(node)
         node.tell_of_deleted = self.tell_of_deleted
         return node
 

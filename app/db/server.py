@@ -107,6 +107,8 @@ class Server:
         event.listen(self.engine.sync_engine, "connect", self._rehearsal.prepare)
         self.write: Callable[[str], str] | None = None
         """Writes the text of a statement that concerns all tenants of this server; None: as it is."""
+        self.entrance = ""
+        """SQL text that begins a transaction in which no tenant is set."""
         self.tell_of_deleted: list[Callable[[UUID], None]] = []
         """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
 
@@ -149,10 +151,7 @@ class Server:
     @asynccontextmanager
     async def platform_session(self, *, background: timedelta | None = None) -> AsyncIterator[PlatformSession]:
         """A transaction in which no tenant is set; `background` is as in `tenant_session`."""
-        begin = "select set_config('app.current_tenant', '', true)"
-        if self.write is not None:
-            # A cluster hides shards and their indexes.
-            begin += ";set local citus.override_table_visibility=off"
+        begin = f"{self.entrance}select set_config('app.current_tenant', '', true)"
         patience = self._patience if background is None else None
         async with self._open(begin, PLATFORM, background) as driver:
             yield PlatformSession(driver, OPENED, self._outage, patience, self.write)

@@ -1,15 +1,16 @@
 """Distribute the tables of a Citus cluster by tenant, and prepare each node's roles and functions."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import Any
 
-from app.db.cluster.metadata import read_metadata
-from app.db.cluster.sessions import TAKES_ROW, mark
+from app.db.cluster.definitions import find_false_copies
+from app.db.cluster.metadata import at_node, connected, list_nodes, read_metadata
+from app.db.cluster.sessions import SHOW_SHARDS, TAKES_ROW, mark
 from app.db.rows import Connection
-from app.db.schema.definitions import find_changed_functions, find_false_copies, read_record, short_name
-from app.db.schema.scripts import function_files, function_script, list_files, list_node_files, read_file
+from app.db.schema.definitions import find_changed_functions, read_record, short_name
+from app.db.schema.scripts import SCRIPTS, function_files, function_script, list_files, read_file
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
@@ -87,7 +88,7 @@ OWN_STATEMENTS = "set local citus.enable_ddl_propagation = off; set local check_
 node from here; those on a worker may name tables that only the coordinator has."""
 
 
-async def create_roles_of_node(connection: Connection) -> None:
+async def _create_roles(connection: Connection) -> None:
     """Create the roles without login, the extensions, and the schemas and types of functions, if they are missing."""
     async with connection.transaction():
         await connection.execute(OWN_STATEMENTS)
@@ -115,7 +116,7 @@ async def load_functions(connection: Connection) -> None:
             await connection.execute(function_script(file, function, distributed=True))
         await load_node_files(connection)
         await connection.execute(read_file("access_policies"))
-        await connection.execute("set local citus.override_table_visibility = off")
+        await connection.execute(SHOW_SHARDS)
         await connection.execute(SQL["forget_incomplete_groups"].sql)
         await _drop_false_copies(connection)
         await load_templates(connection)
@@ -128,8 +129,8 @@ async def load_node_files(connection: Connection) -> None:
     """Run the files that only the nodes of a cluster have."""
     async with connection.transaction():
         await connection.execute(OWN_STATEMENTS)
-        for file in list_node_files():
-            await connection.execute(read_file(file))
+        for path in sorted((SCRIPTS / "sql" / "citus").glob("*.sql")):
+            await connection.execute(read_file(f"citus/{path.stem}"))
 
 
 async def _drop_false_copies(connection: Connection) -> None:
@@ -169,6 +170,44 @@ SETTINGS = """
     set local citus.shard_replication_factor = 1;
     set local client_min_messages = warning;
 """
+
+
+async def prepare_nodes(
+    coordinator: Connection, dsn: str, shards: int, setting: str, finish: Callable[[Connection], Awaitable[None]]
+) -> None:
+    """Distribute new tables, and give each node the roles and functions; `finish` ends the work on each.
+
+    `dsn` is the address of the coordinator as the tables' owner. Raises ConfigurationError and DatabaseUnavailable.
+    """
+    nodes = await list_nodes(coordinator)
+    for node in nodes:
+        if not node.is_coordinator:
+            async with connected(dsn, node, setting) as worker:
+                await _create_roles(worker)
+    await distribute(coordinator, shards, setting)
+    for node in nodes:
+        async with connected(dsn, node, setting) as connection:
+            await connection.execute("set citus.enable_ddl_propagation = off")
+            await load_functions(connection)
+            try:
+                await finish(connection)
+            except ConfigurationError as error:
+                raise at_node(node, error) from error
+
+
+SPREAD = """
+    set local citus.enable_ddl_propagation = on;
+    do $script$ begin
+      SCRIPT;
+    end $script$;
+    set local citus.enable_ddl_propagation = off;
+"""
+"""Citus sends the text of a whole string of statements to its nodes, but each statement of a block by itself."""
+
+
+def spread(script: str) -> str:
+    """The statements as a text that changes the shards of distributed tables too."""
+    return SPREAD.replace("SCRIPT", script.strip().removesuffix(";"))
 
 
 async def distribute(connection: Connection, shards: int, setting: str) -> bool:

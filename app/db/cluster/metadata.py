@@ -1,6 +1,7 @@
 """The nodes of a Citus cluster: the coordinator, which has the database's address, and the workers."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
 SQL = load_statements(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,29 @@ async def check_cluster(connection: Connection, dsn: str, setting: str) -> None:
             )
         async with connected(dsn, node, setting) as there:
             await _check_node(there, node, setting)
+
+
+async def check_nodes(
+    coordinator: Connection, dsn: str, setting: str, check: Callable[[Connection], Awaitable[None]]
+) -> None:
+    """Check each worker of a cluster that answers; `dsn` is the address of the coordinator, or of one server.
+
+    Raises ConfigurationError with the name of the node, and DatabaseUnavailable.
+    """
+    if not await is_distributed(coordinator):
+        return
+    await check_coordinator(coordinator, setting)
+    for node in await list_nodes(coordinator):
+        if node.is_coordinator:
+            continue
+        try:
+            async with connected(dsn, node, setting) as connection:
+                await check_prepared(connection, setting)
+                await check(connection)
+        except NodeUnreachable as error:
+            log.warning("%s is not checked: %s", node, error.problem)
+        except ConfigurationError as error:
+            raise at_node(node, error) from error
 
 
 async def _check_node(connection: Connection, node: Node, setting: str) -> None:

@@ -86,6 +86,15 @@ def fill(marked: str, names: Mapping[str, str]) -> str:
     return _MARK.sub(lambda match: names[match[1]], marked)
 
 
+SHOW_SHARDS = "set local citus.override_table_visibility=off;"
+"""Citus hides shards and their indexes from queries of the catalog."""
+
+
+def make_node(server: Server) -> None:
+    """Let the sessions of no tenant on a server see and use the groups that it holds."""
+    server.write, server.entrance = write_for_node, SHOW_SHARDS
+
+
 def write_for_node(sql: str) -> str:
     """The text of a statement that concerns all tenants of a node: the queue is that of its groups."""
     return re.sub(r"\bqueue\.(\w+)\(", r"shards.\1(", sql)
@@ -119,11 +128,8 @@ class Place:
 
     @property
     def entrance(self) -> str:
-        """The SQL that begins a transaction in this group.
-
-        Citus hides shards and their indexes from queries of the catalog.
-        """
-        return f"set local citus.override_table_visibility=off;select shards.enter({self.group:d});"
+        """The SQL that begins a transaction in this group."""
+        return f"{SHOW_SHARDS}select shards.enter({self.group:d});"
 
     def write(self, sql: str) -> str:
         """The text of a statement with the names of this group."""

@@ -1,15 +1,13 @@
 """Compare a database's functions, triggers, foreign keys and rights with those of `alembic/sql`."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from app.db.cluster.metadata import ONE_SERVER, Metadata, Shard
-from app.db.cluster.sessions import TAKES_ROW, fill, mark
+from app.db.cluster.metadata import Shard
 from app.db.rows import Connection
 from app.db.schema.scripts import SCRIPTS, function_files
 from app.db.statements import load_statements
@@ -68,16 +66,14 @@ def render_differences(found: dict[str, str], distributed: dict[str, str]) -> st
     return render_record({name: distributed.get(name, "-") for name in differing})
 
 
-async def list_definitions(connection: Connection, cluster: Metadata = ONE_SERVER) -> list[Definition]:
-    """The objects of the database, and of the shards on this node."""
+async def list_definitions(connection: Connection, shards: Sequence[Shard] = ()) -> list[Definition]:
+    """The objects of the database, and of the shards of a node."""
     undo = connection.transaction()
     await undo.start()
     try:
         await connection.execute("set local search_path = pg_catalog")
         rows = await connection.fetch(
-            SQL["list_definitions"].sql,
-            [shard.oid for shard in cluster.shards],
-            [shard.base for shard in cluster.shards],
+            SQL["list_definitions"].sql, [shard.oid for shard in shards], [shard.base for shard in shards]
         )
     finally:
         await undo.rollback()
@@ -111,10 +107,6 @@ def short_name(name: str) -> str:
     return re.sub(r"\(.*", "", name.removeprefix("function ")).removeprefix("public.")
 
 
-COPY = re.compile(r"(\w+(?:\.\w+)?)_(\d{5,})")
-"""The name of a function's copy for a group of shards: the function's name, and the number of the group."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A missing protection: the rule that found it, the fault, and the remedy."""
@@ -124,39 +116,13 @@ class Fault:
     remedy: str
 
 
-async def find_changed_definitions(connection: Connection, cluster: Metadata = ONE_SERVER) -> list[Fault]:
+async def find_changed_definitions(connection: Connection) -> list[Fault]:
     """Find objects that differ from the recorded ones, are missing, or act in their place."""
-    record = read_record(distributed=cluster.is_distributed)
-    definitions = await list_definitions(connection, cluster)
-    by_place: defaultdict[str | None, dict[str, Definition]] = defaultdict(dict)
-    for each in definitions:
-        by_place[each.place][each.name] = each
-    found = by_place[None]
-    if not cluster.is_distributed:
-        return list(_compare(record, found))
-    plain = {name: each for name, each in found.items() if _split_copy(name, cluster) is None}
-    # The triggers of a table with shards are theirs. Only the coordinator's table has them too, for new shards.
-    here = {
-        name: digest
-        for name, digest in record.items()
-        if cluster.is_coordinator or name in plain or not name.startswith("trigger ")
-    }
-    return [
-        *_compare(here, plain),
-        *(
-            Fault("definitions", f"{name} differs from the function that it copies", "run: knowledge migrate")
-            for name, _ in _false_copies(found, cluster)
-        ),
-        *(
-            fault
-            for shard in cluster.shards
-            if shard.is_here
-            for fault in _compare_shard(record, by_place[shard.name], shard)
-        ),
-    ]
+    return list(compare(read_record(), {found.name: found for found in await list_definitions(connection)}))
 
 
-def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iterator[Fault]:
+def compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iterator[Fault]:
+    """The faults of the found objects; `record` has the digest of each object, by its kind and name."""
     own_names = {short_name(name) for name in record if name.startswith("function ")}
     for name in sorted(record.keys() | found.keys()):
         kind, short = name.split(" ")[0], short_name(name)
@@ -168,54 +134,6 @@ def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iter
             kind in ("trigger", "rights") or (kind == "function" and ("." in short or short in own_names))
         ):
             yield Fault("definitions", f"{name} is not in alembic/sql", _removal(name, kind))
-
-
-def _compare_shard(record: Mapping[str, str], found: Mapping[str, Definition], shard: Shard) -> Iterator[Fault]:
-    """Compare a shard's triggers, foreign keys and rights with its table's."""
-    ends = {"trigger": f" of public.{shard.table}", "rights": f" on public.{shard.table}"}
-    expected = {
-        name: digest
-        for name, digest in record.items()
-        if name.startswith(f"foreign key of public.{shard.table}:")
-        or name.endswith(ends.get(name.partition(" ")[0], "\0"))
-    }
-    for fault in _compare(expected, found):
-        yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
-
-
-async def find_false_copies(connection: Connection, cluster: Metadata) -> Mapping[str, int]:
-    """The copies of functions that differ from these, each with the number of its group."""
-    found = {each.name: each for each in await list_definitions(connection)}
-    return dict(_false_copies(found, cluster))
-
-
-def _false_copies(found: Mapping[str, Definition], cluster: Metadata) -> Iterator[tuple[str, int]]:
-    for name, copy in found.items():
-        if (parts := _split_copy(name, cluster)) is None:
-            continue
-        function, group = parts
-        origin = found.get(name.replace(f"_{group}(", "(", 1))
-        if origin is None or not _is_true_copy(copy.text, origin.text, function, group, cluster):
-            yield name, group
-
-
-def _is_true_copy(copy: str, origin: str, function: str, group: int, cluster: Metadata) -> bool:
-    tables = cluster.groups.get(group)
-    if tables is None:
-        # The shard was split into others, and nothing calls the copy any more.
-        tables = {table: table for each in cluster.groups.values() for table in each}
-        copy = re.sub(rf"\b({'|'.join((*tables, *cluster.functions))})_\d{{5,}}\b", r"\1", copy)
-        functions = {each: each for each in cluster.functions}
-    else:
-        functions = {each: f"{each}_{group}" for each in cluster.functions}
-    marked = mark(origin, tables, functions, casts=function not in TAKES_ROW)
-    return copy == fill(marked, {**tables, **functions})
-
-
-def _split_copy(name: str, cluster: Metadata) -> tuple[str, int] | None:
-    """The function and the group of a copy; None for other objects."""
-    parts = COPY.fullmatch(short_name(name)) if name.startswith("function ") else None
-    return (parts[1], int(parts[2])) if parts is not None and parts[1] in cluster.functions else None
 
 
 def _removal(name: str, kind: str) -> str:

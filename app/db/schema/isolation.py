@@ -5,7 +5,9 @@ from typing import Literal
 
 import asyncpg
 
+from app.db.cluster.definitions import find_changes_of_node
 from app.db.cluster.metadata import adopt_groups, is_distributed, list_differences, read_metadata
+from app.db.cluster.sessions import SHOW_SHARDS
 from app.db.rows import Connection
 from app.db.schema.definitions import Fault, digest_definitions, find_changed_definitions
 from app.db.schema.seal import find_later
@@ -43,7 +45,7 @@ async def _find_faults(connection: Connection) -> list[Fault]:
     isolation: Literal["repeatable_read"] | None = None if connection.is_in_transaction() else "repeatable_read"
     async with connection.transaction(isolation=isolation):
         # Otherwise the catalog of a node hides its shards. One server ignores the setting.
-        await connection.execute("set local citus.override_table_visibility = off")
+        await connection.execute(SHOW_SHARDS)
         cluster = await read_metadata(connection)
         values = {
             "distributed": cluster.is_distributed,
@@ -59,12 +61,13 @@ async def _find_faults(connection: Connection) -> list[Fault]:
         if cluster.is_distributed:
             differences = await list_differences(connection)
             faults += [Fault("access_policies", fault, "run: knowledge migrate") for fault in differences]
-        elif (later := await find_later(connection)) is not None:
+            return faults + await find_changes_of_node(connection, cluster)
+        if (later := await find_later(connection)) is not None:
             if await digest_definitions(connection) != later.digest:
                 text = f"functions, triggers, keys or rights differ from those that revision {later.revision} left"
                 faults.append(Fault("definitions", text, "run: knowledge migrate, of the newer version"))
             return faults
-        return faults + await find_changed_definitions(connection, cluster)
+        return faults + await find_changed_definitions(connection)
 
 
 async def check_isolation(connection: Connection) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from alembic import command, op
+from app.db.cluster.distribution import spread
 from app.db.cluster.sessions import SQL as PLACES
 from app.db.engine import make_engine
 from app.db.outage import LOST
@@ -35,19 +36,11 @@ EACH_TENANT = """
 """
 CITUS = "citus"
 """In a connection's `info`: whether it gets the schema for Citus."""
-SPREAD = """
-    set local citus.enable_ddl_propagation = on;
-    do $script$ begin
-      SCRIPT;
-    end $script$;
-    set local citus.enable_ddl_propagation = off;
-"""
-"""Citus sends the text of a whole string of statements to its nodes, but each statement of a block by itself."""
 
 
 def execute_script(script: str) -> None:
     """Run several SQL statements in the migration's transaction; on Citus, on the shards of the tables too."""
-    _execute(SPREAD.replace("SCRIPT", script.strip().removesuffix(";")) if _is_distributed() else script)
+    _execute(spread(script) if _is_distributed() else script)
 
 
 def update_each_tenant(statement: str) -> None:

@@ -52,11 +52,6 @@ def list_files() -> list[str]:
     return sorted(path.stem for path in (SCRIPTS / "sql").glob("*.sql"))
 
 
-def list_node_files() -> list[str]:
-    """The names of the files that only the nodes of a cluster of Citus have."""
-    return sorted(f"citus/{path.stem}" for path in (SCRIPTS / "sql" / "citus").glob("*.sql"))
-
-
 @cache
 def function_files(*, distributed: bool = False) -> Mapping[str, str]:
     """The file of each function in `alembic/sql`, except functions that only the nodes of a cluster have."""
