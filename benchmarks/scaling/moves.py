@@ -18,7 +18,7 @@ CHANGES = ("move", "division", "rebalance", None)
 async def measure_moves(requests: int) -> list[Answered]:
     """Move tenants in one new database after the other, until each kind of request has met changes so often.
 
-    Raises AssertionError for a write that was lost, or a wrong answer.
+    Raises AssertionError for a write that was lost, or a wrong answer. Prints the figures after each database.
     """
     answered: list[Answered] = []
     met: Counter[str] = Counter()
@@ -26,25 +26,23 @@ async def measure_moves(requests: int) -> list[Answered]:
         for number in itertools.count():
             if min(met[kind] for kind in KINDS) >= requests:
                 break
-            answered += await _move_tenants(CitusCluster(nodes), f"moves_{number}")
+            load, lost = await _move_tenants(CitusCluster(nodes), f"moves_{number}")
+            answered += load.answered
             met = Counter(each.kind for each in answered if each.change is not None)
-            print(render_moves(answered), file=sys.stderr, flush=True)
+            print(f"{render_moves(answered)}\n\nrefused: {load.refused}", file=sys.stderr, flush=True)
+            assert not load.wrong + lost, load.wrong + lost
     return answered
 
 
-async def _move_tenants(nodes: CitusCluster, name: str) -> list[Answered]:
-    """Each of some tenants goes through all changes, while all are written and searched."""
+async def _move_tenants(nodes: CitusCluster, name: str) -> tuple[Load, list[str]]:
+    """Each of some tenants goes through all changes, while all are written and searched; also returns what was lost."""
     async with few_shards(nodes, name) as database, served(database) as (services, http):
         tenants = [await services.tenants.create(NewTenant(f"tenant-{n}"), actor="benchmark") for n in range(TENANTS)]
         load = Load(http, [tenant.id for tenant in tenants])
         async with administered(database) as cluster, load.running():
             for tenant in tenants:
                 await change_places(database, cluster, load, tenant.slug, tenant.id)
-        assert not load.wrong, load.wrong
-        lost = await load.find_lost()
-        assert not lost, lost
-        print(f"{len(load.refused)} requests were refused: {Counter(load.refused)}", file=sys.stderr, flush=True)
-    return load.answered
+        return load, await load.find_lost()
 
 
 def render_moves(answered: Sequence[Answered]) -> str:

@@ -62,6 +62,11 @@ class Stock:
     rated: int = 0
     newest: tuple[str, str] | None = None
 
+    def note(self, entry: dict[str, Any]) -> None:
+        """Make this the newest, unless it gets its vector later."""
+        if entry["embedding_status"] == "ready":
+            self.newest = entry["id"], entry["content"]
+
     @property
     def mark(self) -> str:
         """Each content has this, in a word of its own."""
@@ -130,9 +135,10 @@ class Load:
         text = f"harbour {word}"
         readers = {"readers": [f"group:{CREW}"]} if number % 2 else {}
         entries = "/knowledge/entries"
-        created = (await self._send("create", caller, "POST", entries, json={"content": text, **readers}))["id"]
+        entry = await self._send("create", caller, "POST", entries, json={"content": text, **readers})
+        created = entry["id"]
         stock.entries[created] = text
-        stock.newest = created, text
+        stock.note(entry)
 
         contents = [f"{text} row{row}" for row in range(BULK)]
         rows = [{"content": content, **readers} for content in contents]
@@ -142,9 +148,9 @@ class Load:
 
         stock.entries[created] = None
         changed = f"{text} changed"
-        await self._send("patch", caller, "PATCH", f"{entries}/{created}", json={"content": changed})
+        entry = await self._send("patch", caller, "PATCH", f"{entries}/{created}", json={"content": changed})
         stock.entries[created] = changed
-        stock.newest = created, changed
+        stock.note(entry)
 
         stock.entries[ids[0]] = None
         await self._send("delete", caller, "DELETE", f"{entries}/{ids[0]}")
