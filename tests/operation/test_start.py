@@ -23,7 +23,7 @@ LIBRARIES = {
     "python_calamine",
     "typer",
 }
-READERS = {"builder", "bundle", "encodings", "tables", "text"}
+READERS = {"builder", "encodings", "tables", "text"}
 """Readers that tell the format of an upload; the others run in a process of their own."""
 
 
