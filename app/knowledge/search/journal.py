@@ -283,12 +283,14 @@ class WaitingSearches:
         self._length = length
         self._bytes = ByteBudget(total // 2, total)
         self._queue: deque[Answered] = deque()
+        self._taken: list[Answered] = []
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def __iter__(self) -> Iterator[Answered]:
-        return iter(list(self._queue))
+        """Those that are being written, and those that wait."""
+        return iter([*self._taken, *self._queue])
 
     def add(self, answered: Answered) -> bool:
         """Append a search, if there is room."""
@@ -304,10 +306,12 @@ class WaitingSearches:
         while self._queue and len(batch) < BATCH and size + self._queue[0].size <= BATCH_BYTES:
             batch.append(self._queue.popleft())
             size += batch[-1].size
+        self._taken = batch
         return batch
 
     def release(self, batch: list[Answered]) -> None:
         """The searches are written or dropped."""
+        self._taken = []
         for answered in batch:
             self._bytes.release(answered.tenant_id, answered.size)
 

@@ -187,7 +187,9 @@ async def test_waiting_searches_of_a_tenant_leave_room_for_others(answered: Reco
     batch = waiting.take_batch()
     assert (len(batch), len(waiting)) == (6, 0)
     assert not waiting.add(own), "what is just written counts"
+    assert [*waiting] == batch, "what is just written is found"
     waiting.release(batch)
+    assert not [*waiting]
     assert waiting.add(own)
     assert sum(waiting.add(replace(own, size=1)) for _ in range(20)) == 9
 
