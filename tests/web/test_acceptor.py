@@ -6,7 +6,7 @@ import socket
 
 from app.concurrency.memory import SharedMemory
 from app.concurrency.part import Part
-from app.web.server import Acceptor
+from app.web.server import PATIENCE_SECONDS, Acceptor
 
 
 class Process:
@@ -56,6 +56,8 @@ async def test_each_process_gets_as_many_connections_as_the_others() -> None:
         async def connect(number: int) -> None:
             stack.enter_context(socket.create_connection(listener.getsockname()))
             await wait_until_open(number)
+            # At the end of its pause, the process that left this connection to the other would take the next one.
+            await asyncio.sleep(2 * PATIENCE_SECONDS)
 
         for number in range(1, 9):
             await connect(number)
