@@ -1,4 +1,4 @@
--- Compound words of a query, and which of several queries have matches.
+-- Compound words of a query, its words in other spellings, and which of several queries have matches.
 
 -- Letters between the parts of a compound; null for languages that do not write compounds as one word.
 create or replace function linking_letters(language text) returns text[]
@@ -100,6 +100,52 @@ begin
 end $$;
 revoke all on function possible_compounds(text, text[]) from public;
 grant execute on function possible_compounds(text, text[]) to kb_reader;
+
+-- The words of a query in other spellings, as queries for entries that have these: dry-run as dryrun, 10GB as 10 and GB,
+-- loadTariffTable as its three parts, 1000000 as 1,000,000; two words that follow each other as one, if one is a number or the
+-- query has at most four words; and a word in `unknown`, which no entry has, as two that follow each other: dryrun as dry-run. The
+-- columns are those of possible_compounds(). Sixteen words are looked at.
+create or replace function other_spellings(language text, content text, unknown text[])
+returns table (query text, replaced text[], asked text[], lexemes text[])
+language plpgsql immutable parallel safe rows 20 set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+  unified constant text := left(unified_text(content), 2000);
+  plain constant text[] := (regexp_split_to_array(trim(unified), '\s+'))[:16];
+  found record;
+begin
+  for found in
+    select distinct f.words, f.form, f.together
+      from (select w.word as words, f.form, f.together
+              from (select m.part[1] as word
+                      from regexp_matches(unified, '[[:alnum:]]+(?:[-._/:,''\u2019][[:alnum:]]+)*', 'g') m (part) limit 16) w
+             cross join lateral regexp_replace(w.word, '(\m[A-Za-z]{2,})(?=[0-9]+\M)|(\m[0-9]+)(?=[A-Za-z]{1,5}\M)(?!(?:st|nd|rd|th)\M)', '\1\2 ', 'g') d (word)
+             cross join lateral (values
+               (joined_word(w.word), false),
+               (coalesce(parted_words(d.word), nullif(d.word, w.word)), false),
+               (case when w.word ~ '^[1-9][0-9]{3,11}$' then regexp_replace(w.word, '([0-9])(?=(?:[0-9]{3})+$)', '\1 ', 'g') end, true)) f (form, together)
+            union all
+            select p.word || ' ' || p.next, p.word || p.next, false from unnest(plain, plain[2:]) p (word, next)
+             where cardinality(plain) < 5 and p.word ~ '^[[:alpha:]]{1,20}$' and p.next ~ '^[[:alpha:]]{2,20}$'
+                or p.word ~ '^[0-9]{1,9}$' and p.next ~ '^[A-Za-z]{1,5}$' or p.word ~ '^[A-Za-z]{2,20}$' and p.next ~ '^[0-9]{1,9}$'
+            union all
+            select p.word, left(p.word, n) || ' ' || substr(p.word, n + 1), true
+              from unnest(plain) p (word) cross join generate_series(2, length(p.word) - 2) n
+             where p.word ~ '^[[:alpha:]]{5,20}$' and tsvector_to_array(parsed_lexemes(language, p.word)) <@ unknown) f
+     where f.form is not null
+  loop
+    replaced := tsvector_to_array(parsed_lexemes(language, found.words));
+    lexemes := tsvector_to_array(parsed_lexemes(language, found.form));
+    continue when replaced = '{}' or lexemes <@ replaced or not (found.form ~ ' ' or cardinality(lexemes) = 1);
+    asked := array[lower(found.words)];
+    query := case when found.together then text_phrase(language, found.form)::text
+                  else (select string_agg(keyword.word_query(l), ' & ') from unnest(lexemes) l) end;
+    continue when found.together and query !~ '<';
+    return next;
+  end loop;
+end $$;
+revoke all on function other_spellings(text, text, text[]) from public;
+grant execute on function other_spellings(text, text, text[]) to kb_reader;
 
 -- A pattern for words that differ from this one by one letter more, less or other, or by the order of two.
 create or replace function near_pattern(word text) returns text

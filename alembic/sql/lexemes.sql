@@ -21,9 +21,6 @@ language plpgsql immutable parallel safe
 as $$
 begin
   if content ~ '[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff]' then
-    if content ~ '\u200b' then
-      content := regexp_replace(content, '([\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff][\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u1160-\u11ff\u17b4-\u17d3\u17dd\u3099\u309a\ud7b0-\ud7fb\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef]*)\u200b+(?=[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff])', '\1', 'g');
-    end if;
     content := string_agg(case when part.found[1] is null then part.found[2] else ' ' || coalesce((
                  select string_agg(pair.one || pair.next, ' ') filter (where pair.next is not null)
                    from unnest(run.units, run.units[2:]) pair (one, next)), part.found[1]) || ' ' end, '' order by part.place)
@@ -39,17 +36,53 @@ end $$;
 revoke all on function paired_text(text) from public;
 grant execute on function paired_text(text) to kb_reader;
 
+-- Whether there are spellings that unified_text() changes; `marked` are the marked words of a text.
+create or replace function has_spellings(marked text) returns boolean
+language sql immutable parallel safe
+return marked ~ '&|(?:^|[^[:alnum:]])(?:[A-Za-z](?:[a-z]?\.[A-Za-z]|\+\+|#)|[Vv][0-9]+\.[0-9])';
+revoke all on function has_spellings(text) from public;
+grant execute on function has_spellings(text) to kb_reader;
+
+-- One spelling of what people write in several ways, in entries and in queries, before it is split into words:
+-- invisible characters inside words (soft hyphens, zero-width spaces, word joiners) disappear, also as entities of HTML, and
+-- other entities separate words; U.S.A. becomes USA, and Ph.D. PhD; v1.2 becomes 1.2; the signs of C++ and C# are spelt out,
+-- so that they are neither the word C nor nothing. app/knowledge/words.py reads the same spellings in texts to be shown.
+create or replace function unified_text(content text) returns text
+language plpgsql immutable strict parallel safe
+as $$
+begin
+  if octet_length(content) <> length(content) then
+    content := regexp_replace(content, '[\u00ad\u200b\u2060\ufeff]', '', 'g');
+  end if;
+  if strpos(content, '&') > 0 then
+    content := regexp_replace(content, '&(?:shy|ZeroWidthSpace|#173|#8203|#x0*(?:ad|200b));', '', 'gi');
+    content := regexp_replace(content, '&(?:amp|lt|gt|quot|apos|nbsp|(?:en|em|thin)sp|[mn]dash|hellip|[lr][sd]?a?quo|bull|middot|copy|reg|trade|times|deg|euro|[lr]arr|#[0-9]{1,7}|#x[0-9a-f]{1,6});', ' ', 'gi');
+  end if;
+  if content ~ '(?:^|[^[:alnum:]])(?:[A-Za-z][a-z]?\.[A-Za-z]|[Vv][0-9]+\.[0-9])' then
+    content := regexp_replace(content, '\m(?:([A-Za-z]|[A-Z][a-z])\.(?=(?:[A-Za-z]|[A-Z][a-z])\M)|[Vv](?=[0-9]+\.[0-9]))', '\1', 'g');
+  end if;
+  if strpos(content, '++') > 0 then
+    content := regexp_replace(content, '\m([A-Za-z])\+\+', '\1plusplus ', 'g');
+  end if;
+  if strpos(content, '#') > 0 then
+    content := regexp_replace(content, '\m([A-Za-z])#(?![A-Za-z_])', '\1sharp ', 'g');
+  end if;
+  return content;
+end $$;
+revoke all on function unified_text(text) from public;
+grant execute on function unified_text(text) to kb_reader;
+
 -- If LC_CTYPE is C, Postgres treats every character beyond ASCII as a letter: the words of
 -- „word“ and it’s, or next to a no-break space, would include it and not be found without it. Symbols of Latin-1,
 -- general punctuation (except joiners inside words), currencies, arrows to geometric shapes, supplemental punctuation,
 -- and the punctuation of East Asian scripts become spaces. Letters, digits, fractions and pictures stay. Punctuation
--- inside words becomes spaces too, so that the parts of "vercel.json" or "KNOW-004" are found, and so do angle brackets:
--- the parser takes Option<Plan> and <pod-name> for tags, and drops their words.
+-- inside words becomes spaces too, so that the parts of "vercel.json" or "KNOW-004" are found, and so do the characters that
+-- would make the parser of Postgres read a word as a tag, an entity or a signed number, and skip or change it.
 create or replace function spaced_text(content text) returns text
 language sql immutable parallel safe
 return case when octet_length(content) = length(content)
-            then pg_catalog.regexp_replace(content, '[/_.:@#<>-]', ' ', 'g')
-            else pg_catalog.regexp_replace(paired_text(content), '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\u30a0\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#<>-]', ' ', 'g') end;
+            then pg_catalog.regexp_replace(content, '[/_.:@#&<>+-]', ' ', 'g')
+            else pg_catalog.regexp_replace(paired_text(content), '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\u30a0\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#&<>+-]', ' ', 'g') end;
 revoke all on function spaced_text(text) from public;
 grant execute on function spaced_text(text) to kb_reader;
 comment on function spaced_text(text) is 'A text with spaces in place of the characters that separate words';
@@ -106,19 +139,25 @@ end $$;
 revoke all on function folded_lexemes(text, tsvector) from public;
 grant execute on function folded_lexemes(text, tsvector) to kb_reader;
 
--- `language` is the name of a text-search configuration of Postgres. Its values are those of app/knowledge/words.py
--- and of the check on `entries`; a test compares them.
-create or replace function text_lexemes(language text, content text) returns tsvector
+-- The words of a text with one spelling. `language` is the name of a text-search configuration of Postgres. Its values are those
+-- of app/knowledge/words.py and of the check on `entries`; a test compares them.
+create or replace function parsed_lexemes(language text, unified text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
 declare
-  lexemes constant tsvector := to_tsvector(('pg_catalog.' || language)::regconfig, public.spaced_text(content));
+  lexemes constant tsvector := to_tsvector(('pg_catalog.' || language)::regconfig, public.spaced_text(unified));
 begin
-  if octet_length(content) = length(content) and language <> 'german' then
+  if octet_length(unified) = length(unified) and language <> 'german' then
     return lexemes;
   end if;
   return public.folded_lexemes(language, lexemes);
 end $$;
+revoke all on function parsed_lexemes(text, text) from public;
+grant execute on function parsed_lexemes(text, text) to kb_reader;
+
+create or replace function text_lexemes(language text, content text) returns tsvector
+language sql immutable strict parallel safe
+return parsed_lexemes(language, unified_text(content));
 revoke all on function text_lexemes(text, text) from public;
 grant execute on function text_lexemes(text, text) to kb_reader;
 
@@ -154,16 +193,154 @@ end $$;
 revoke all on function character_lexemes(text) from public;
 grant execute on function character_lexemes(text) to kb_reader;
 
--- Identifiers are indexed as a whole as well as in parts.
-create or replace function identifier_lexemes(content text) returns tsvector
+-- What of a text may have other forms, in one pass: most texts have little of it, and all else is done with that only. Each more
+-- alternative in this expression makes it much slower, since the states of the parser of Postgres no longer fit in its cache.
+create or replace function marked_words(content text) returns text
 language sql immutable parallel safe
 begin atomic
-  select folded_lexemes('simple', pg_catalog.array_to_tsvector(coalesce(array_agg(distinct lower(found[1])), '{}')))
-  from pg_catalog.regexp_matches(content, '([[:alnum:]]+(?:[-._/:][[:alnum:]]+)+)', 'g') found
-  where found[1] ~ '[0-9_.]' and length(found[1]) <= 200;
+  select coalesce(pg_catalog.string_agg(m.part[1], ' '), '')
+    from pg_catalog.regexp_matches(content, '[[:alnum:]]*(?:[A-Z]{2}|[a-z]{2}[A-Z]|[-._/:][[:alnum:]]|[&#+]|0[Xx])[-._/:&#+[:alnum:]]*', 'g') m (part);
 end;
-revoke all on function identifier_lexemes(text) from public;
-grant execute on function identifier_lexemes(text) to kb_reader;
+revoke all on function marked_words(text) from public;
+grant execute on function marked_words(text) to kb_reader;
+
+-- The words that entries and queries have as a whole, or in parts, in addition to the parser's words: parts joined by
+-- punctuation, with a digit, a dot or an underscore (vercel.json, KNOW-004); camelCase; names with & or a dot before them; and
+-- codes with leading zeros or 0x. `unified` is the text after unified_text(); if it differs, the acronyms that it has without
+-- their dots are words with them.
+create or replace function special_words(content text, unified text) returns text[]
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  words text[];
+begin
+  if unified = '' then
+    return '{}';
+  end if;
+  words := array(
+    select m.found[1] from regexp_matches(unified, '[[:alnum:]]+(?:[-/:][[:alnum:]]+)*[._][[:alnum:]]+(?:[-._/:][[:alnum:]]+)*|(?:[[:alnum:]]+[-/:])*[[:alnum:]]*[0-9][[:alnum:]]*(?:[-._/:][[:alnum:]]+)+|(?:[[:alnum:]]+[-/:])+[[:alnum:]]*[0-9][[:alnum:]]*', 'g') m (found));
+  if unified ~ '[a-z]{2}[A-Z][A-Za-z]|[A-Z]{2}[a-z]{2}' then
+    words := words || array(
+      select m.found[1] from regexp_matches(unified, '[[:alnum:]]*(?:[a-z]{2}[A-Z][a-z]|[a-z]{3}[A-Z]{2}|[A-Z]{2}[a-z]{2})[[:alnum:]]*', 'g') m (found));
+  end if;
+  if unified ~ '&|(?:^|[[:space:]("])\.[A-Za-z]|0[Xx]' then
+    words := words || array(
+      select m.found[1] from regexp_matches(unified, '\m[A-Za-z]{1,5}(?:&[A-Za-z]{1,5})+\M(?!=)|(?:^|[[:space:]("])\.[A-Za-z][[:alnum:]]*|\m0[Xx][0-9A-Fa-f]{2,}\M', 'g') m (found));
+  end if;
+  if unified <> content then
+    words := words || array(
+      select m.found[1] from regexp_matches(content, '\m(?:[A-Za-z]|[A-Z][a-z])(?:\.(?:[A-Za-z]|[A-Z][a-z]))+\M', 'g') m (found));
+  end if;
+  return words;
+end $$;
+revoke all on function special_words(text, text) from public;
+grant execute on function special_words(text, text) to kb_reader;
+
+-- Names, which are words as a whole: identifiers such as KNOW-004 and vercel.json, in addition to their parts; AT&T and .NET,
+-- with the sign spelt out. Entries and queries have the same ones.
+create or replace function name_lexemes(words text[]) returns tsvector
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  names text[];
+begin
+  if words = '{}' then
+    return '';
+  end if;
+  names := array(
+    select case when strpos(word, '&') > 0 then replace(lower(word), '&', 'and')
+                when ltrim(word, E'("\n\t ') like '.%' then 'dot' || lower(ltrim(word, E'("\n\t .'))
+                else lower(word) end
+      from unnest(words) w (word) where translate(word, '-._/:&', '') <> word and length(word) <= 200);
+  if octet_length(array_to_string(words, '')) = length(array_to_string(words, '')) then
+    return array_to_tsvector(names);
+  end if;
+  return public.folded_lexemes('simple', array_to_tsvector(names));
+end $$;
+revoke all on function name_lexemes(text[]) from public;
+grant execute on function name_lexemes(text[]) to kb_reader;
+
+-- A word without what joins its parts: dry-run is also dryrun, node.js nodejs, HTTP/2 http2, and 1,000,000 1000000.
+-- Null for paths, versions, times, ranges, long words with hyphens and everything else that is not written as one word.
+-- Not strict, so that Postgres puts its expression in place of the call.
+create or replace function joined_word(word text) returns text
+language sql immutable parallel safe
+return case when word ~ '^(?:(?=[-[:alpha:]]{3,16}$|[[:alnum:]_-]*(?:_|[0-9]-?[[:alpha:]]|[[:alpha:]]-?[0-9]|-[0-9]+-))[[:alnum:]]+(?:[-_][[:alnum:]]+)+|[[:alpha:]][[:alnum:]]*(?:[./][[:alpha:]][[:alnum:]]*|/[0-9]+)|[0-9]{1,3}(?:[,''\u2019][0-9]{3})+|[0-9]{1,3}(?:\.[0-9]{3}){2,})$'
+             and length(word) <= 50
+            then translate(word, '-_./,''’', '') end;
+revoke all on function joined_word(text) from public;
+grant execute on function joined_word(text) to kb_reader;
+
+-- Words in parts that no punctuation separates: loadTariffTable is load Tariff Table, and a code has its number without leading
+-- zeros and without 0x. Null if there are no such parts.
+create or replace function parted_words(words text) returns text
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  parts text := regexp_replace(words,
+    '([a-z\u00df-\u00f6\u00f8-\u00ff])(?=[A-Z\u00c0-\u00d6\u00d8-\u00de][[:alpha:]])|([A-Z])(?=[A-Z][a-z]{2})', '\1\2 ', 'g');
+begin
+  if strpos(words, '0') > 0 then
+    parts := regexp_replace(parts, '(^|[^.[:alnum:]])(?:0[Xx](?=[0-9A-Fa-f]{2})|0+(?=[1-9][0-9])|00+(?=[1-9]\M))', '\1', 'g');
+  end if;
+  return nullif(parts, words);
+end $$;
+revoke all on function parted_words(text) from public;
+grant execute on function parted_words(text) to kb_reader;
+
+-- The parts of special words, so that a query for a part finds an entry with the whole. These have no positions: phrases have
+-- the words as they stand. Other spellings (dryrun, 10 GB) are not here but in queries: see other_spellings().
+create or replace function part_lexemes(language text, words text[]) returns tsvector
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  parted text;
+begin
+  if words = '{}' then
+    return '';
+  end if;
+  parted := array_to_string(words, ' ');
+  if parted !~ '[a-z][A-Z]|[A-Z]{2}[a-z]|0[0-9Xx]' then
+    return '';
+  end if;
+  parted := public.parted_words(parted);
+  return case when parted is null then '' else strip(public.parsed_lexemes(language, parted)) end;
+end $$;
+revoke all on function part_lexemes(text, text[]) from public;
+grant execute on function part_lexemes(text, text[]) to kb_reader;
+
+-- Stop words of a text where they can be names: in capitals (IT, WHO) among its marked words, as words and as they stand, which
+-- ranks them before the same letters in lowercase, as other words of two capitals are (US); and among at least three short words
+-- with which one of its `openings` begins (To be, or not to be; Who are they).
+create or replace function stop_lexemes(language text, marked text, variadic openings text[]) returns tsvector
+language plpgsql immutable parallel safe
+as $$
+declare
+  found text;
+  opening text;
+  stems regdictionary;
+begin
+  if marked ~ '[A-Z]{2}' then
+    found := (select string_agg(m.part[1], ' ') from regexp_matches(marked, '(?:^| )([A-Z]{2,4})[.:]?(?= |$)', 'g') m (part));
+  end if;
+  foreach opening in array openings loop
+    opening := left(opening, 60);
+    if opening ~ '^[^A-Za-z]?[A-Za-z]{1,4}[.,;:?!]? [A-Za-z]{1,4}[.,;:?!]? [A-Za-z]{1,4}(?:[^[:alnum:]]|$)' then
+      found := concat_ws(' ', found, substring(opening from '^[^A-Za-z]?((?:[A-Za-z]{1,4}[.,;:?!]? ){2,}[A-Za-z]{1,4}\M)'));
+    end if;
+  end loop;
+  if found is null then
+    return '';
+  end if;
+  stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
+  return array_to_tsvector(array(
+    select unnest(case when ts_lexize(stems, lower(w.word)) <> '{}' then case when w.word ~ '^[A-Z]{2}$' then array[w.word] end
+                       when w.word = upper(w.word) and length(w.word) > 1 then array[lower(w.word), w.word]
+                       else array[lower(w.word)] end)
+      from (select distinct m.part[1] collate "C" from regexp_matches(found, '[A-Za-z]+', 'g') m (part)) w (word)));
+end $$;
+revoke all on function stop_lexemes(text, text, text[]) from public;
+grant execute on function stop_lexemes(text, text, text[]) to kb_reader;
 
 -- The stems of the words with diacritics as they are without them, for queries that are typed so: informação has the stem
 -- inform, and informacao another one. Latin script only: elsewhere, stemmers do not remove diacritics.
@@ -192,22 +369,82 @@ create or replace function entry_lexemes(language text, title text, content text
 language plpgsql immutable parallel safe
 as $$
 declare
-  name constant tsvector := setweight(public.text_lexemes(language, title), 'A');
-  whole constant text := coalesce(title || ' ', '') || content;
-  added constant tsvector :=
-    public.identifier_lexemes(whole) || public.character_lexemes(whole) || public.plain_lexemes(language, whole);
+  whole text := coalesce(title || E'\n', '') || content;
+  is_wide constant boolean := octet_length(whole) > length(whole);
+  marked text := public.marked_words(whole);
+  special text[];
+  name tsvector;
+  added tsvector;
+  words tsvector;
 begin
+  added := public.stop_lexemes(language, marked, title, content);
+  if marked <> '' or is_wide then
+    if public.has_spellings(marked) or is_wide and whole ~ '[\u00ad\u200b\u2060\ufeff]' then
+      title := public.unified_text(title);
+      content := public.unified_text(content);
+      whole := coalesce(title || E'\n', '') || content;
+      special := public.special_words(marked, public.marked_words(whole));
+    else
+      special := public.special_words(marked, marked);
+    end if;
+    added := added || public.name_lexemes(special) || public.part_lexemes(language, special);
+    if is_wide then
+      added := added || public.character_lexemes(whole) || public.plain_lexemes(language, whole);
+    end if;
+  end if;
+  name := setweight(public.parsed_lexemes(language, title), 'A');
   if octet_length(content) > 150000 then
     begin
-      return coalesce(name || name, '') || public.text_lexemes(language, content) || added;
+      return coalesce(name || name, '') || public.parsed_lexemes(language, content) || added;
     exception when program_limit_exceeded then
       return public.entry_lexemes(language, title, left(content, length(content) / 2));
     end;
   end if;
-  return coalesce(name || name, '') || public.text_lexemes(language, content) || added;
+  words := coalesce(name || name, '') || public.parsed_lexemes(language, content) || added;
+  -- A text that has only stop words has them all.
+  return case when words = '' then strip(public.parsed_lexemes('simple', whole)) else words end;
 end $$;
 revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_reader;
+
+-- The lexemes to look for: those of the words, and the names of the query; if it consists of a name, `words` is empty and only
+-- entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in capitals or,
+-- after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so.
+create or replace function asked_lexemes(language text, words text, query text) returns tsvector
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  special constant text[] := public.special_words(public.marked_words(query), public.marked_words(public.unified_text(query)));
+  names constant tsvector := public.name_lexemes(special);
+  lexemes tsvector;
+  letters text;
+  stems regdictionary;
+begin
+  if words = '' then
+    return names;
+  end if;
+  lexemes := public.text_lexemes(language, words);
+  letters := public.unified_text(words);
+  if lexemes = '' and names = '' then
+    lexemes := strip(public.text_lexemes('simple', words));
+    return lexemes || array_to_tsvector(array(
+      select distinct m.part[1] from regexp_matches(case when length(lexemes) = 1 then upper(letters) else letters end,
+                                                    '\m[A-Z]{2,10}\M', 'g') m (part)));
+  end if;
+  if letters !~ '(?<![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])[A-Z][A-Za-z]{0,3}(?![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])' then
+    return lexemes || names;
+  end if;
+  stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
+  return lexemes || names || array_to_tsvector(array(
+    select distinct unnest(case
+             when ts_lexize(stems, lower(w.word)) <> '{}' then case when w.word ~ '^[A-Z]{2}$' then array[w.word] end
+             when letters !~ '[a-z]' or w.word in ('I', 'AND', 'OR', 'NOT') then null
+             when length(w.word) > 1 and w.word = upper(w.word) then array[lower(w.word), w.word]
+             when w.place > 1 or letters !~ ('^[^A-Za-z]*' || w.word) then array[lower(w.word)] end) collate "C"
+      from (select m.part[1] as word, m.place from regexp_matches(letters, '(?<![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])[A-Z][A-Za-z]{0,3}(?![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])', 'g') with ordinality m (part, place)) w));
+end $$;
+revoke all on function asked_lexemes(text, text, text) from public;
+grant execute on function asked_lexemes(text, text, text) to kb_reader;
 
 -- The place of a word of a language in the vectors of lexeme_weights(); the same word of another language has another one.
 create or replace function word_place(language text, lexeme text) returns integer
@@ -217,18 +454,20 @@ revoke all on function word_place(text, text) from public;
 grant execute on function word_place(text, text) to kb_reader, kb_keyword;
 
 -- The words of an entry as BM25 needs them: 1 for each word at its place and, 2^28 places behind it, how much more a word
--- counts that occurs tf times: (tf - 1) / (tf + 1.2). keyword.search() multiplies both by factors of the entry's length,
+-- counts that occurs tf times: (tf - 1) / (tf + 1.2). A word without a position, another form of what stands in the text, has
+-- 0.8: what is written as in the query comes first. keyword.search() multiplies both by factors of the entry's length,
 -- so the weights depend on no other entry. Null for an entry with more words than the type can store, which
 -- keyword.sum_words() counts in its lexemes.
 create or replace function lexeme_weights(language text, lexemes tsvector) returns sparsevec
 language sql immutable parallel safe
 begin atomic
   select case when count(*) + count(*) filter (where w.tf > 1) <= 16000 then
-           ('{' || string_agg(case when w.tf = 1 then w.place || ':1'
+           ('{' || string_agg(case when w.tf = 0 then w.place || ':0.8'
+                                   when w.tf = 1 then w.place || ':1'
                                    else w.place || ':1,' || w.place + 268435456 || ':'
                                         || ((w.tf - 1) / (w.tf + 1.2::double precision))::real end,
                               ',') || '}/536870912')::sparsevec end
-    from (select word_place(language, u.lexeme) as place, sum(coalesce(cardinality(u.positions), 1))::integer as tf
+    from (select word_place(language, u.lexeme) as place, sum(coalesce(cardinality(u.positions), 0))::integer as tf
             from unnest(lexemes) u group by 1) w;
 end;
 revoke all on function lexeme_weights(text, tsvector) from public;

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.contract.vocabulary import MOST_PENDING
-from app.knowledge.words import WORD, compose, detect, find_stemmer, is_run, regularize
+from app.knowledge.words import WORD, compose, detect, find_forms, find_stemmer, is_run, regularize, spell_name
 
 NOTICES: Mapping[str, str] = {
     "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
@@ -41,7 +41,7 @@ class Highlighter:
         languages = {"simple", "english", "german", detect(title, content[:2000])}
         self._stemmers = [find_stemmer(language) for language in sorted(languages)]
         terms = [compose(term) for term in matched_terms]
-        self._stems = {stem(term) for term in terms if not is_run(term) for stem in self._stemmers}
+        self._stems = {stem(spell_name(term)) for term in terms if not is_run(term) for stem in self._stemmers}
         parts = sorted(filter(is_run, terms), key=len, reverse=True)
         self._parts = re.compile("|".join(map(re.escape, parts))) if parts else None
 
@@ -49,7 +49,9 @@ class Highlighter:
         """Split the text into pieces; each matched word, or part of a run, is a piece of its own."""
         pieces: list[Piece] = []
         end = 0
-        for first, last in self._locate(text):
+        for first, last in sorted(self._locate(text)):
+            if first < end:
+                continue
             if first > end:
                 pieces.append(Piece(text[end:first]))
             pieces.append(Piece(text[first:last], found=True))
@@ -68,3 +70,6 @@ class Highlighter:
                     yield part.span()
             elif any(stem(word[0]) in self._stems for stem in self._stemmers):
                 yield word.span()
+        for first, last, form in find_forms(text):
+            if any(stem(form) in self._stems for stem in self._stemmers):
+                yield first, last

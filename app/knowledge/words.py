@@ -5,7 +5,7 @@ import string
 import threading
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TypeAlias
@@ -39,7 +39,9 @@ COMBINING = "".join(
 RUN = re.compile(f"(?:[{CHARACTERS}][{MARKS}]*)+")
 CHARACTER = re.compile(f"[{CHARACTERS}][{MARKS}]*")
 MARK = re.compile(f"[{MARKS}]")
-WORD = re.compile(rf"(?P<run>(?:[{CHARACTERS}][{MARKS}]*)+)|(?:(?![{CHARACTERS}])[^\W_]|[{COMBINING}\u200c\u200d])+")
+WORD = re.compile(
+    rf"(?P<run>(?:[{CHARACTERS}][{MARKS}]*)+)|(?:(?![{CHARACTERS}])[^\W_]|[{COMBINING}\u200c\u200d\u00ad\u200b\u2060\ufeff])+"
+)
 """A run; or letters and digits, with their marks and joiners."""
 
 _OF_OTHER_WIDTH = re.compile("[\uf900-\ufaff\uff10-\uff5a\uff66-\uff9f]")
@@ -62,6 +64,55 @@ _GERMAN_UE = re.compile(r"(^|[^aeiouyq])ue")
 def find_words(text: str) -> list[str]:
     """The words of a text in order; a run of a script without spaces is one."""
     return [match[0] for match in WORD.finditer(text)]
+
+
+INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+"""Soft hyphens, zero-width spaces and joiners: they are inside words, and no part of them."""
+_INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
+
+NAME = re.compile(
+    r"(?<![^\W_])(?P<signed>[A-Za-z](?:\+\+|\#(?![A-Za-z_])))"
+    r"|(?<!\w)(?P<dotted>(?:[A-Z][a-z]|[A-Za-z])(?:\.(?:[A-Z][a-z]|[A-Za-z]))+)(?!\w)"
+    r"|(?<!\w)(?P<joined>[A-Za-z]{1,5}(?:&[A-Za-z]{1,5})+)(?![\w=])"
+    r"|(?:(?<=[\s(\"])|^)(?P<leading>\.[A-Za-z][^\W_]*)"
+)
+"""Names with signs that are part of them: C++ and C#, U.S.A. and Ph.D., AT&T, .NET."""
+
+_SPELT = str.maketrans({"+": "plus", "#": "sharp", "&": "and", ".": ""})
+
+SPECIAL = re.compile(rf"{NAME.pattern}|(?P<chain>[^\W_]+(?:[-_./,'\u2019][^\W_]+)+)|(?P<inner>[^\W_]{{2,}})")
+"""A name, words that punctuation joins, or a word that may have parts."""
+
+_JOINERS: Mapping[int, str | None] = dict.fromkeys(map(ord, "-_./,'\u2019"))
+_SQUEEZED = {**_JOINERS, **_SPELT}
+_PART = re.compile(
+    r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ]{2})|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿ]+|(?<![^\W_])0[Xx](?P<hex>[0-9A-Fa-f]{2,})|0*(?P<number>[0-9]+)"
+)
+
+
+def spell_name(name: str) -> str:
+    """The word that stands for a name with signs: `cplusplus`, `usa`, `atandt`, `dotnet`; any other word as it is."""
+    return ("dot" if name.startswith(".") else "") + name.lower().translate(_SPELT)
+
+
+def find_names(text: str) -> list[str]:
+    """The names with signs in a text, in lowercase and in order."""
+    return [match[0].lower() for match in NAME.finditer(text)]
+
+
+def find_forms(text: str) -> Iterator[tuple[int, int, str]]:
+    """The other forms of a text's words, each with its place: in SQL, those of `part_lexemes` and `other_spellings`."""
+    for match in SPECIAL.finditer(text):
+        start, end = match.span()
+        if match["chain"] or match["inner"]:
+            if match["chain"]:
+                yield start, end, match[0].translate(_JOINERS).lower()
+            for part in _PART.finditer(text, start, end):
+                word = part["hex"] or part["number"] or part[0]
+                if part.span() != (start, end) or word != part[0]:
+                    yield *part.span(), word.lower()
+        else:
+            yield start, end, spell_name(match[0])
 
 
 def is_run(word: str) -> bool:
@@ -144,8 +195,8 @@ def has_part(run: str, part: str) -> bool:
 
 
 def compose(text: str) -> str:
-    """As `regularize`, and letters with marks are one character if there is one; offsets change."""
-    return unicodedata.normalize("NFC", regularize(text))
+    """As `regularize`, without invisible characters, and with letters and marks as one character; offsets change."""
+    return unicodedata.normalize("NFC", regularize(text.translate(_INVISIBLE)))
 
 
 SNOWBALL = LANGUAGES[1:]
@@ -169,14 +220,16 @@ def find_stemmer(language: str) -> Callable[[str], str]:
     Stemmers are not thread-safe, so each thread has its own.
     """
     if language not in SNOWBALL:
-        return lambda word: word if word.isascii() else fold(unify(word).lower(), language)
+        return lambda word: word if word.isascii() else fold(unify(word.translate(_INVISIBLE)).lower(), language)
     known: dict[str, Callable[[str], str]] = _stemmers.__dict__.setdefault("known", {})
     if language not in known:
         stem: Callable[[str], str] = Stemmer(language, 0).stemWord
         # The stemmers read ae in German as ä, which is left to fold for older versions of Postgres only.
         # Their own cache takes three times as long.
         known[language] = lru_cache(STEMS)(
-            lambda word: stem(word) if word.isascii() else fold(stem(unify(word).lower()), language)
+            lambda word: (
+                stem(word) if word.isascii() else fold(stem(unify(word.translate(_INVISIBLE)).lower()), language)
+            )
         )
     return known[language]
 
@@ -191,7 +244,7 @@ def spell(lexeme: str, language: str, text: str) -> str | None:
                 return lexeme
         elif lexeme in (lowered, fold(unify(lowered), language), stem(lowered)):
             return word
-    return None
+    return next((text[start:end] for start, end, form in find_forms(text) if lexeme in (form, stem(form))), None)
 
 
 BLANKS = bytes(n if n > 127 or chr(n).isalnum() else ord(" ") for n in range(256))
@@ -210,7 +263,7 @@ FIRST_OF_RUNS = "\u0e01"
 ASCII_LETTERS = f" {string.ascii_lowercase}{string.digits}"
 """All ASCII characters of a text in lowercase whose words are set apart by spaces."""
 
-INSIDE = frozenset(COMBINING + "\u200c\u200d")
+INSIDE = frozenset(COMBINING + "\u200c\u200d" + INVISIBLE)
 """Characters of words that are neither letters nor digits."""
 
 _WIDE = re.compile(r"[^\x00-\x7f]")
@@ -237,7 +290,8 @@ class Vocabulary:
             if (key := fold(unify(pair), language)) in lexemes:
                 self._pairs |= dict.fromkeys((pair, unicodedata.normalize("NFD", pair)), key)
         for word in words:
-            if not is_run(word) and (key := self._stem(word)) in lexemes:
+            # What an entry has only in capitals is looked for so: see `asked_lexemes` in SQL.
+            if not is_run(word) and ((key := self._stem(spell_name(word))) in lexemes or word.upper() in lexemes):
                 self.terms.setdefault(key, word)
         # Without its accent, a word begins with the same letter as its stem, unless the language has prefixes.
         self._first = frozenset(fold(text[0], "simple")[:1] for text in (*self.terms, *self.terms.values()))
@@ -273,8 +327,21 @@ class Vocabulary:
             while start >= 0 and places:
                 positions.append((start, start + length, key))
                 start, places = spaced.find(between, start + length + 1), places - 1
+        positions += self._find_forms(text, regular, {key for _, _, key in positions})
         positions.sort()
         return positions
+
+    def _find_forms(self, text: str, regular: str, found: Collection[str]) -> Iterator[Found]:
+        """The words of the query that the text has in another form only: most texts are not looked through."""
+        missing = [key for key in self.terms if key not in found]
+        if not missing:
+            return
+        squeezed = regular.translate(_SQUEEZED)
+        if not any(key.removeprefix("dot")[: max(2, len(key) - 1)] in squeezed for key in missing):
+            return
+        wanted = frozenset(missing)
+        places = ((start, end, self._stem(form)) for start, end, form in find_forms(text))
+        yield from islice((place for place in places if place[2] in wanted), MOST_PLACES)
 
     def list_matched(self, found: Sequence[tuple[str, Sequence[Found]]]) -> tuple[str, ...]:
         """The words of the query that texts have, each with what `find` found in it; of runs, the longest parts."""

@@ -33,7 +33,7 @@ LEXEMES = parse_statement(
 select q.number - 1 as question, l.lexeme
   from unnest(:queries::text[]) with ordinality q (text, number)
  cross join lateral (
-   select lexeme from unnest(text_lexemes('english', q.text) || identifier_lexemes(q.text))) l
+   select lexeme from unnest(asked_lexemes('english', q.text, q.text))) l
 """,
 )
 POSTINGS = parse_statement(

@@ -6,7 +6,7 @@
 -- the entries of the whole page. Each id is looked up by itself, here and elsewhere: the planner's choice for a join
 -- depends on statistics, and without them it read all rows of the tenant.
 with lexemes as materialized (
-  select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
+  select language, tsvector_to_array(asked_lexemes(language, :query, :query)) as query_lexemes
     from (select distinct language from corpus_statistics
            where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
 )
@@ -42,7 +42,7 @@ select e.id, e.asset_id
     where e.tenant_id = :tenant_id and e.id = wanted.id and e.asset_id is not null offset 0) e;
 
 -- name: named
-select e.id, (select count(*) from unnest(text_lexemes(e.language, :numbers) || identifier_lexemes(:numbers)) n
+select e.id, (select count(*) from unnest(asked_lexemes(e.language, :numbers, :numbers)) n
                where n.lexeme = any (tsvector_to_array(e.lexemes))) as named
   from unnest(:ids::uuid[]) wanted (id)
  cross join lateral (
@@ -57,7 +57,7 @@ select e.expires_at is null or e.expires_at > now() as unexpired,
        array(select entry_passes(shown, (:parts::entry_filter[])[n]) from generate_subscripts(:parts::entry_filter[], 1) n
               order by n) as passed,
        e.repeats is not null and repeats_another(e.id, e.repeats, e.text_hash, :filter) as repeated,
-       exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
+       exists (select from unnest(tsvector_to_array(asked_lexemes(e.language, :query, :query))) l
                 where l = any (tsvector_to_array(e.lexemes)))
          or exists (select from unnest(:alternatives::text[]) a where e.lexemes @@ a::tsquery) as shares_words,
        :required::text is null or e.lexemes @@ :required::text::tsquery as has_phrases,

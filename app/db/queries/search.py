@@ -307,7 +307,8 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         first["complete"],
         first["best"],
         first["entries"],
-        first["unknown"],
+        # A word in capitals is also asked for in lowercase.
+        [lexeme for lexeme in first["unknown"] if lexeme == lexeme.lower()],
         [Compound(*compound) for compound in first["compounds"] or ()],
         first["synonyms"] or (),
         first["alternatives"] or (),

@@ -5,7 +5,8 @@
 -- function for the best entries. Beyond 200 lexemes of a language, more lexemes cost time and do not improve results.
 -- Corrections replace misspelt lexemes, and completions are queries for entries with a word that begins with the last one.
 -- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
--- of a longer question find its entry by themselves. That the queries are matched once, before their join, is what keeps
+-- of a longer question find its entry by themselves. Other spellings of words are alternatives as they are. A lexeme in capitals
+-- counts half: the same word in lowercase is asked for too. That the queries are matched once, before their join, is what keeps
 -- this fast.
 with languages as materialized (
   select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters
@@ -18,8 +19,8 @@ with languages as materialized (
   select l.language, w.lexeme, w.weight, w.cut, s.frequency
     from languages l
    cross join lateral (
-     (select u.lexeme, 1.0::double precision as weight, count(*) over () > 200 as cut
-        from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
+     (select u.lexeme, case when u.lexeme ~ '[A-Z]' then 0.5 else 1.0 end::double precision as weight, count(*) over () > 200 as cut
+        from unnest(asked_lexemes(l.language, :words, :query)) u
        order by u.positions[1] nulls first limit 200)
      union all
      select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
@@ -30,10 +31,17 @@ with languages as materialized (
       where s.tenant_id = :tenant_id and s.lexeme = w.lexeme and s.principal = any (current_principals())) s
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
 ), possible as materialized (
-  select l.language, row_number() over (partition by l.language) as place, p.query, p.replaced, p.asked, p.lexemes
-    from languages l cross join lateral possible_compounds(l.language, :compound_words::text[]) p
-   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
-     and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
+  select x.language, row_number() over (partition by x.language) as place, x.query, x.replaced, x.asked, x.lexemes
+    from (select l.language, p.query, p.replaced, p.asked, p.lexemes
+            from languages l cross join lateral possible_compounds(l.language, :compound_words::text[]) p
+           where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
+             and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
+          union all
+          select l.language, p.query, p.replaced, p.asked, p.lexemes
+            from languages l
+           cross join lateral other_spellings(l.language, :words, array(
+             select w.lexeme from words w where w.language = l.language and w.frequency is null)) p
+           where l.entries > 0 or (:filter::entry_filter).as_of is not null) x
 ), matched as materialized (
   select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
     from (select language, array_agg(query order by place) as queries from possible group by language) q
@@ -224,7 +232,7 @@ with words as (
            where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
    cross join lateral (
      select u.lexeme, count(*) over () > 200 as cut
-       from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
+       from unnest(asked_lexemes(l.language, :words, :query)) u
       order by u.positions[1] nulls first limit 200) w
    where :query::text is not null
 ), worded as materialized (

@@ -129,7 +129,7 @@ select {e.core}, w.shared as shares_words,
   from entries e
  cross join lateral (
    select :by_words::boolean and (:required::text is null or e.lexemes @@ :required::text::tsquery) and exists (
-     select from unnest(tsvector_to_array(text_lexemes(e.language, :words) || identifier_lexemes(:query))) l
+     select from unnest(tsvector_to_array(asked_lexemes(e.language, :words, :query))) l
       where l = any (tsvector_to_array(e.lexemes))
      union all
      select from unnest(:alternatives::text[]) a where e.lexemes @@ a::tsquery) as shared) w

@@ -21,9 +21,10 @@ FORMS = ("{0}", "ab {0} cd", "é{0}", "{0}.{0}1", "{0} {0}")
 FOUND = """
     select c.content
       from unnest($2::text[]) c (content)
-     cross join lateral (select entry_lexemes($1, c.content, c.content) as stored, text_lexemes($1, c.content) as asked,
+     cross join lateral (select entry_lexemes($1, c.content, c.content) as stored,
+                                asked_lexemes($1, c.content, c.content) as asked,
                                 text_phrase($1, c.content) as phrase) w
-     where not tsvector_to_array(w.asked || identifier_lexemes(c.content)) <@ tsvector_to_array(w.stored)
+     where not tsvector_to_array(w.asked) <@ tsvector_to_array(w.stored)
         or '' = any (tsvector_to_array(w.stored))
         or numnode(w.phrase) > 0 and not w.stored @@ w.phrase
         or lexeme_weights($1, w.stored) is null and w.stored <> ''

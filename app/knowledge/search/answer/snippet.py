@@ -13,7 +13,7 @@ from app.knowledge.search.answer.plain_text import (
     is_word_start,
     render_markdown,
 )
-from app.knowledge.words import Found, Vocabulary, compose, find_words
+from app.knowledge.words import Found, Vocabulary, compose, find_names, find_words
 
 LEAD = 80
 """Most characters before the best words where a sentence starts."""
@@ -201,7 +201,7 @@ class SnippetMaker:
     """Makes the snippets of one search; stems are cached for all of its hits."""
 
     def __init__(self, query: str) -> None:
-        self._words = find_words(compose(query))
+        self._words = [*find_words(compose(query)), *find_names(query)]
         self._languages: dict[str, Vocabulary] = {}
 
     def make(

@@ -44,7 +44,8 @@ class Replacements:
     Attributes:
         corrections: misspelt words, each with its correction.
         completions: the beginning of a word, with words that begin with it.
-        compounds: compounds of the query with their parts, or parts with their compound.
+        compounds: words of the query with what else stands for them: a compound its parts, parts their compound,
+            and a word in another spelling.
         synonyms: terms of the query, each with its synonyms.
     """
 
@@ -122,7 +123,7 @@ async def describe_replacements(
         compounds.setdefault(" ".join(compound.asked), []).extend(map(show, compound.lexemes))
     return Replacements(
         {recall(misspelt, meant): show(meant) for misspelt, meant in corrections.items()},
-        {prefix: [show(lexeme) for lexeme in longer]} if prefix and longer else {},
+        {prefix: list(dict.fromkeys(map(show, longer)))} if prefix and longer else {},
         {asked: list(dict.fromkeys(words)) for asked, words in compounds.items()},
         synonyms,
     )

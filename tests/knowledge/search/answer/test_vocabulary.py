@@ -4,18 +4,31 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.knowledge.words import CHARACTER, MOST_PLACES, RUN, WORD, Vocabulary, find_stemmer, regularize, split_run
+from app.knowledge.words import (
+    CHARACTER,
+    MOST_PLACES,
+    RUN,
+    WORD,
+    Vocabulary,
+    find_forms,
+    find_stemmer,
+    regularize,
+    split_run,
+)
 
 LETTERS = st.sampled_from("aàéßbt1²٣文字กิ·._-İ'\u2028\u0301 \n")
 
 
 @given(st.lists(st.text(LETTERS, max_size=30), max_size=4), st.sampled_from(["a", "ab", "à1", "ß", "t"]))
-def test_each_word_is_found_wherever_it_stands_alone(texts: list[str], word: str) -> None:
+def test_each_word_is_found_wherever_it_stands_alone_or_else_in_others(texts: list[str], word: str) -> None:
     stem = find_stemmer("simple")
     vocabulary = Vocabulary([word], "simple", {stem(word)})
     for text in texts:
         words = [(match.start(), match.end(), stem(match[0])) for match in WORD.finditer(regularize(text))]
-        assert vocabulary.find(text) == [found for found in words if found[2] == stem(word)]
+        forms = sorted((start, end, stem(form)) for start, end, form in find_forms(regularize(text)))
+        alone = [found for found in words if found[2] == stem(word)]
+        assert vocabulary.find(text) == alone or not alone
+        assert set(vocabulary.find(text)) <= {found for found in (*words, *forms) if found[2] == stem(word)}
 
 
 RUNS = st.lists(st.text(st.sampled_from("文字กิ"), min_size=2, max_size=6), min_size=1, max_size=2)

@@ -1,0 +1,146 @@
+"""What counts as a word: names with signs, parts of names, other spellings, and stop words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.composition.services import Services
+from app.contract.administration import Tenant
+from app.contract.results import Hit
+from app.contract.search import SearchQuery
+from tests.knowledge.writing import write
+
+pytestmark = pytest.mark.own_tenants
+
+BEYOND = ("golang", "USA", "Go", "we", "is it")
+"""Reported queries that are not asked: a synonym, the spelling of another entry, and short words in lowercase."""
+CASES = Path(__file__).parents[4] / "shared" / "cases" / "search"
+
+TEXTS = (
+    "The parser returns Result<BadgerInvoice, ParseError> to the worker.",
+    "Mount <OtterPanel> below the header.",
+    "Call helm upgrade <release-label> with the new chart.",
+    "The element <xs:gYearMonth> holds the quarter.",
+    "Pass it as let total = &walrus; in Rust.",
+    "Write &lt;lynxkey&gt; into the template.",
+    "def refundShippingLabel(order): the courier is told.",
+    "The ledger is closed with parse_voucher_ledger at midnight.",
+    "XMLHttpRequest is replaced by fetch.",
+    "C++ builds run on the amber agents.",
+    "C# builds run on the teal agents.",
+    "C builds run on the white agents.",
+    "F# notebooks belong to the risk desk.",
+    ".NET workers run in the north cell.",
+    "The fishing net hangs in the hall.",
+    "H&M has the shop on the corner.",
+    "R&D sits above the bakery.",
+    "WHO limits for nitrate are in the binder.",
+    "Who left the lamp on?",
+    "US customs needs form seven.",
+    "Tell us the colour.",
+    "Hepatitis A shots are free.",
+    "To see, or not to see: the museum shows it in autumn.",
+    "The E.S.A. badge opens gate two.",
+    "A M.Sc. is enough for the post.",
+    "The grant is 2,500,000 euros.",
+    "The dam holds 7000000 litres.",
+    "Disks have 40TB each.",
+    "The camera needs 12 V at the plug.",
+    "Release v3.4.0 fixes the export.",
+    "Release 4.0.3 fixes the import.",
+    "PLS-00201 means an undeclared name.",
+    "HTTP 418 is answered by the teapot.",
+    "RFC7231 tells what a verb means.",
+    "Code 0x8007A12B means no disk.",
+    "The multi-region plan starts in March.",
+    "The preflight check takes a minute.",
+    "The Daten\u00adspeicher\u00adraum is on level two.",
+    "Use zero\u200bwidth joints in the floor.",
+)
+
+QUERIES = (
+    # Text in angle brackets, and after an ampersand.
+    ("BadgerInvoice", "BadgerInvoice", "badgerinvoice"),
+    ("Result<BadgerInvoice, ParseError>", "BadgerInvoice", "parseerror"),
+    ("<OtterPanel>", "OtterPanel", "otterpanel"),
+    ("release-label", "release-label", "label"),
+    ("gYearMonth", "gYearMonth", "gyearmonth"),
+    ("walrus", "walrus", "walrus"),
+    ("lynxkey", "lynxkey", "lynxkey"),
+    # Parts of names, and the name in another style.
+    ("badger", "BadgerInvoice", "badger"),
+    ("shipping labels", "refundShippingLabel", "shipping"),
+    ("refund_shipping_label", "refundShippingLabel", "refund"),
+    ("parseVoucherLedger", "parse_voucher_ledger", "voucher"),
+    ("http request", "XMLHttpRequest", "request"),
+    # Names with signs.
+    ("C++", "C++", "c++"),
+    ("c# agents", "C#", "c#"),
+    ("csharp", "C#", "csharp"),
+    ("C", "C builds", "c"),
+    ("F#", "F#", "f#"),
+    (".NET", ".NET", ".net"),
+    ("dotnet", ".NET", "dotnet"),
+    ("H&M", "H&M", "h&m"),
+    ("R&D", "R&D", "r&d"),
+    # Stop words.
+    ("who", "WHO limits", "who"),
+    ("WHO", "WHO limits", "who"),
+    ("US customs", "US customs", "us"),
+    ("US", "US customs", "us"),
+    ("Hepatitis A", "Hepatitis A", "hepatitis"),
+    ("to see or not to see", "To see, or", "see"),
+    # One form for several spellings.
+    ("ESA", "E.S.A.", "esa"),
+    ("E.S.A.", "E.S.A.", "e.s.a"),
+    ("MSc", "M.Sc.", "msc"),
+    ("2500000", "2,500,000", "2500000"),
+    ("7,000,000", "7000000", "7000000"),
+    ("40 TB", "40TB", "tb"),
+    ("12V", "12 V", "12"),
+    ("3.4.0", "v3.4.0", "4"),
+    ("v4.0.3", "4.0.3", "3"),
+    ("PLS 201", "PLS-00201", "201"),
+    ("pls00201", "PLS-00201", "pls00201"),
+    ("HTTP418", "HTTP 418", "418"),
+    ("RFC 7231", "RFC7231", "rfc"),
+    ("8007a12b", "0x8007A12B", "8007a12b"),
+    ("multiregion", "multi-region", "multiregion"),
+    ("pre-flight", "preflight", "preflight"),
+    ("pre flight", "preflight", "preflight"),
+    ("Datenspeicherraum", "Daten\u00adspeicher", "datenspeicherraum"),
+    ("zerowidth", "zero\u200bwidth", "zerowidth"),
+    ("zero\u00adwidth", "zero\u200bwidth", "zerowidth"),
+)
+
+
+async def find_first(services: Services, tenant: Tenant, query: str) -> Hit | None:
+    result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+    return next(iter(result), None)
+
+
+async def test_each_spelling_finds_its_text_first(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, *TEXTS, language="english")
+    wrong = []
+    for query, expected, term in QUERIES:
+        hit = await find_first(services, tenant, query)
+        if hit is None or expected not in hit.content or term not in hit.matched_terms:
+            wrong.append((query, hit and hit.content, hit and hit.matched_terms))
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason=f"{CASES} is not there")
+@pytest.mark.parametrize("number", ["15", "18", "19", "21", "22", "24"])
+async def test_reported_cases_find_their_text_first(services: Services, tenant: Tenant, number: str) -> None:
+    (folder,) = CASES.glob(f"{number}-*")
+    await write(services, tenant, *json.loads((folder / "entries.json").read_text()))
+    wrong = []
+    for line in (folder / "queries.txt").read_text().splitlines():
+        query, expected = line.split(" => ")
+        if query in BEYOND:
+            continue
+        hit = await find_first(services, tenant, query)
+        if hit is None or expected.strip() not in hit.content or not hit.matched_terms:
+            wrong.append((query, hit and hit.content, hit and hit.matched_terms))
+    assert not wrong, "\n".join(map(str, wrong))
