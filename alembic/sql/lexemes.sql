@@ -39,30 +39,43 @@ grant execute on function paired_text(text) to kb_reader;
 -- Whether there are spellings that unified_text() changes; `marked` are the marked words of a text.
 create or replace function has_spellings(marked text) returns boolean
 language sql immutable parallel safe
-return marked ~ '&|(?:^|[^[:alnum:]])(?:[A-Za-z](?:[a-z]?\.[A-Za-z]|\+\+|#)|[Vv][0-9]+\.[0-9])';
+return marked ~ '&|(?:^|[^[:alnum:]])(?:[A-Za-z](?:[a-z]?\.[A-Za-z]|[+#])|[Vv][0-9]+\.[0-9])';
 revoke all on function has_spellings(text) from public;
 grant execute on function has_spellings(text) to kb_reader;
 
+-- Whether a text has soft hyphens, zero-width spaces or joiners.
+create or replace function has_invisible(content text) returns boolean
+language sql immutable parallel safe
+return octet_length(content) <> length(content)
+       and (strpos(content, U&'\00AD') > 0 or strpos(content, U&'\200B') > 0 or strpos(content, U&'\2060') > 0
+            or strpos(content, U&'\FEFF') > 0);
+revoke all on function has_invisible(text) from public;
+grant execute on function has_invisible(text) to kb_reader;
+
 -- One spelling of what people write in several ways, in entries and in queries, before it is split into words:
 -- invisible characters inside words (soft hyphens, zero-width spaces, word joiners) disappear, also as entities of HTML, and
--- other entities separate words; U.S.A. becomes USA, and Ph.D. PhD; v1.2 becomes 1.2; the signs of C++ and C# are spelt out,
--- so that they are neither the word C nor nothing. app/knowledge/words.py reads the same spellings in texts to be shown.
+-- other entities separate words; U.S.A. becomes USA, and Ph.D. PhD; v1.2 becomes 1.2; AT & T becomes AT&T; the characters of C++,
+-- C# and A+ are spelt out, so that they are neither the letter nor nothing. app/knowledge/words.py reads the same spellings in
+-- texts to be shown. Postgres caches 32 regular expressions, and a text beyond ASCII needs most of them: where another function
+-- suffices, there is none.
 create or replace function unified_text(content text) returns text
 language plpgsql immutable strict parallel safe
 as $$
 begin
-  if octet_length(content) <> length(content) then
-    content := regexp_replace(content, '[\u00ad\u200b\u2060\ufeff]', '', 'g');
+  if public.has_invisible(content) then
+    content := translate(content, U&'\00AD\200B\2060\FEFF', '');
   end if;
   if strpos(content, '&') > 0 then
     content := regexp_replace(content, '&(?:shy|ZeroWidthSpace|#173|#8203|#x0*(?:ad|200b));', '', 'gi');
     content := regexp_replace(content, '&(?:amp|lt|gt|quot|apos|nbsp|(?:en|em|thin)sp|[mn]dash|hellip|[lr][sd]?a?quo|bull|middot|copy|reg|trade|times|deg|euro|[lr]arr|#[0-9]{1,7}|#x[0-9a-f]{1,6});', ' ', 'gi');
+    content := replace(content, ' & ', '&');
   end if;
-  if content ~ '(?:^|[^[:alnum:]])(?:[A-Za-z][a-z]?\.[A-Za-z]|[Vv][0-9]+\.[0-9])' then
+  if strpos(content, '.') > 0 then
     content := regexp_replace(content, '\m(?:([A-Za-z]|[A-Z][a-z])\.(?=(?:[A-Za-z]|[A-Z][a-z])\M)|[Vv](?=[0-9]+\.[0-9]))', '\1', 'g');
   end if;
-  if strpos(content, '++') > 0 then
+  if strpos(content, '+') > 0 then
     content := regexp_replace(content, '\m([A-Za-z])\+\+', '\1plusplus ', 'g');
+    content := regexp_replace(content, '\m([A-Za-z])\+(?=[^[:alnum:]+]|$)', '\1plus ', 'g');
   end if;
   if strpos(content, '#') > 0 then
     content := regexp_replace(content, '\m([A-Za-z])#(?![A-Za-z_])', '\1sharp ', 'g');
@@ -98,21 +111,20 @@ as $$
 begin
   if words ~ '[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f\u0180-\u024f\u0259\u0300-\u036f\u0386-\u03ab\u03ac-\u03b0\u03c2\u03ca-\u03ce\u03d3\u03d4\u0400-\u042f\u0450-\u0453\u045c\u045d\u0476\u0477\u0490\u0531-\u0556\u0591-\u05c7\u0610-\u061a\u0622-\u0626\u0629\u0640\u0649\u064b-\u065f\u0670\u06a9\u06c0-\u06d3\u06d6-\u06ed\u093c\u1e00-\u1fff\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]' then
     words := normalize(words, nfd);
-    words := regexp_replace(words, '([A-Za-z\u00c0-\u02af\u0370-\u03ff\u0415\u0435\u1e00-\u1eff])[\u0300-\u036f]+', '\1', 'g');
-    words := regexp_replace(words, '([\u0400-\u04ff])[\u0300\u0301]+', '\1', 'g');
+    words := regexp_replace(words, '([A-Za-z\u00c0-\u02af\u0370-\u03ff\u0415\u0435\u1e00-\u1eff])[\u0300-\u036f]+|([\u0400-\u04ff])[\u0300\u0301]+', '\1\2', 'g');
     words := regexp_replace(words, '[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u093c\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]+', '', 'g');
     words := normalize(words, nfc);
     if words ~ '[ßæœþøđħŧłðıŋəſØĐĦŁŦÐςىیةکۀ]' then
       words := replace(replace(replace(replace(words, 'ß', 'ss'), 'æ', 'ae'), 'œ', 'oe'), 'þ', 'th');
       words := translate(words, 'øđħŧłðıŋəſØĐĦŁŦÐςىیةکۀ', 'odhtldinesODHLTDσييهكه');
     end if;
-    if words ~ '[\u0391-\u03a9\u0402-\u042f\u0490\u0531-\u0556]' then
+    if lower('Α') = 'Α' and words ~ '[\u0391-\u03a9\u0402-\u042f\u0490\u0531-\u0556]' then
       words := translate(words, 'ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩЂЄЅІЈЉЊЋЏАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯҐԱԲԳԴԵԶԷԸԹԺԻԼԽԾԿՀՁՂՃՄՅՆՇՈՉՊՋՌՍՎՏՐՑՒՓՔՕՖ', 'αβγδεζηθικλμνξοπρστυφχψωђєѕіјљњћџабвгдежзийклмнопрстуфхцчшщъыьэюяґաբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆ');
     end if;
     words := lower(words);
   end if;
-  if language = 'german' and words ~ '[ao]e|[^aeiouyq]ue' then
-    words := regexp_replace(regexp_replace(words, '([ao])e', '\1', 'g'), '([^aeiouyq])ue', '\1u', 'g');
+  if language = 'german' then
+    words := regexp_replace(words, '([ao]|[^aeiouyq]u)e', '\1', 'g');
   end if;
   return words;
 end $$;
@@ -198,8 +210,8 @@ grant execute on function character_lexemes(text) to kb_reader;
 create or replace function marked_words(content text) returns text
 language sql immutable parallel safe
 begin atomic
-  select coalesce(pg_catalog.string_agg(m.part[1], ' '), '')
-    from pg_catalog.regexp_matches(content, '[[:alnum:]]*(?:[A-Z]{2}|[a-z]{2}[A-Z]|[-._/:][[:alnum:]]|[&#+]|0[Xx])[-._/:&#+[:alnum:]]*', 'g') m (part);
+  select coalesce(pg_catalog.string_agg(distinct m.part[1] collate "C", ' '), '')
+    from pg_catalog.regexp_matches(content, '[[:alnum:]]*(?:[A-Z]{2}|[a-z0-9]{2}[A-Z]|[-._/:][[:alnum:]]|[&#+]|0[Xx])[-._/:&#+[:alnum:]]*', 'g') m (part);
 end;
 revoke all on function marked_words(text) from public;
 grant execute on function marked_words(text) to kb_reader;
@@ -219,11 +231,9 @@ begin
   end if;
   words := array(
     select m.found[1] from regexp_matches(unified, '[[:alnum:]]+(?:[-/:][[:alnum:]]+)*[._][[:alnum:]]+(?:[-._/:][[:alnum:]]+)*|(?:[[:alnum:]]+[-/:])*[[:alnum:]]*[0-9][[:alnum:]]*(?:[-._/:][[:alnum:]]+)+|(?:[[:alnum:]]+[-/:])+[[:alnum:]]*[0-9][[:alnum:]]*', 'g') m (found));
-  if unified ~ '[a-z]{2}[A-Z][A-Za-z]|[A-Z]{2}[a-z]{2}' then
-    words := words || array(
-      select m.found[1] from regexp_matches(unified, '[[:alnum:]]*(?:[a-z]{2}[A-Z][a-z]|[a-z]{3}[A-Z]{2}|[A-Z]{2}[a-z]{2})[[:alnum:]]*', 'g') m (found));
-  end if;
-  if unified ~ '&|(?:^|[[:space:]("])\.[A-Za-z]|0[Xx]' then
+  words := words || array(
+    select m.found[1] from regexp_matches(unified, '[[:alnum:]]*(?:[a-z0-9]{2}[A-Z][a-z]|[a-z]{2}[A-Z]{2}|[A-Z]{2}[a-z]{2})[[:alnum:]]*', 'g') m (found));
+  if strpos(unified, '&') > 0 or strpos(' ' || unified, ' .') > 0 or strpos(lower(unified), '0x') > 0 then
     words := words || array(
       select m.found[1] from regexp_matches(unified, '\m[A-Za-z]{1,5}(?:&[A-Za-z]{1,5})+\M(?!=)|(?:^|[[:space:]("])\.[A-Za-z][[:alnum:]]*|\m0[Xx][0-9A-Fa-f]{2,}\M', 'g') m (found));
   end if;
@@ -278,7 +288,7 @@ language plpgsql immutable strict parallel safe
 as $$
 declare
   parts text := regexp_replace(words,
-    '([a-z\u00df-\u00f6\u00f8-\u00ff])(?=[A-Z\u00c0-\u00d6\u00d8-\u00de][[:alpha:]])|([A-Z])(?=[A-Z][a-z]{2})', '\1\2 ', 'g');
+    '([a-z\u00df-\u00f6\u00f8-\u00ff])(?=[A-Z\u00c0-\u00d6\u00d8-\u00de][[:alpha:]])|([A-Z]{2,}|[0-9])(?=[A-Z][a-z]{2})', '\1\2 ', 'g');
 begin
   if strpos(words, '0') > 0 then
     parts := regexp_replace(parts, '(^|[^.[:alnum:]])(?:0[Xx](?=[0-9A-Fa-f]{2})|0+(?=[1-9][0-9])|00+(?=[1-9]\M))', '\1', 'g');
@@ -288,59 +298,72 @@ end $$;
 revoke all on function parted_words(text) from public;
 grant execute on function parted_words(text) to kb_reader;
 
--- The parts of special words, so that a query for a part finds an entry with the whole. These have no positions: phrases have
--- the words as they stand. Other spellings (dryrun, 10 GB) are not here but in queries: see other_spellings().
-create or replace function part_lexemes(language text, words text[]) returns tsvector
+-- The parts of special words, so that a query for a part finds an entry with the whole: of OAuth2Token also OAuth, Auth2 and Auth.
+-- Words with hyphens and short ones with a slash are also one word: sign-off is signoff, and S/4HANA s4hana; `marked` has them.
+-- These have no positions: phrases have the words as they stand. Other spellings (10 GB) are not here but in queries: see
+-- other_spellings().
+create or replace function part_lexemes(language text, words text[], marked text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
 declare
-  parted text;
+  parts text;
+  joined text;
 begin
-  if words = '{}' then
+  if words <> '{}' then
+    parts := public.parted_words(array_to_string(words, ' '));
+    parts := regexp_replace(parts, '\m([A-Z])([A-Z][a-z]{2,}[0-9]*)\M', '\1\2 \2', 'g');
+    parts := regexp_replace(parts, '\m([A-Za-z]{3,})[0-9]+\M', '\& \1', 'g');
+  end if;
+  if strpos(marked, '-') > 0 or strpos(marked, '/') > 0 then
+    joined := (select string_agg(translate(m.part[1], '-/', ''), ' ') from regexp_matches(marked,
+      '(?:^| )([[:alpha:]]{1,12}(?:-[[:alpha:]]{1,12}){1,2}|[[:alnum:]]{1,5}/[[:alnum:]]{1,5})[.:]*(?= |$)', 'g') m (part));
+  end if;
+  if parts is null and joined is null then
     return '';
   end if;
-  parted := array_to_string(words, ' ');
-  if parted !~ '[a-z][A-Z]|[A-Z]{2}[a-z]|0[0-9Xx]' then
-    return '';
-  end if;
-  parted := public.parted_words(parted);
-  return case when parted is null then '' else strip(public.parsed_lexemes(language, parted)) end;
+  return strip(public.parsed_lexemes(language, concat_ws(' ', parts, joined)));
 end $$;
-revoke all on function part_lexemes(text, text[]) from public;
-grant execute on function part_lexemes(text, text[]) to kb_reader;
+revoke all on function part_lexemes(text, text[], text) from public;
+grant execute on function part_lexemes(text, text[], text) to kb_reader;
 
--- Stop words of a text where they can be names: in capitals (IT, WHO) among its marked words, as words and as they stand, which
--- ranks them before the same letters in lowercase, as other words of two capitals are (US); and among at least three short words
--- with which one of its `openings` begins (To be, or not to be; Who are they).
-create or replace function stop_lexemes(language text, marked text, variadic openings text[]) returns tsvector
-language plpgsql immutable parallel safe
+-- The stop words of a text with one spelling.
+create or replace function stop_lexemes(language text, unified text) returns tsvector
+language plpgsql immutable strict parallel safe
 as $$
 declare
-  found text;
-  opening text;
+  words constant tsvector := to_tsvector('pg_catalog.simple', public.spaced_text(unified));
   stems regdictionary;
 begin
-  if marked ~ '[A-Z]{2}' then
-    found := (select string_agg(m.part[1], ' ') from regexp_matches(marked, '(?:^| )([A-Z]{2,4})[.:]?(?= |$)', 'g') m (part));
+  if language = 'simple' then
+    return '';
   end if;
-  foreach opening in array openings loop
-    opening := left(opening, 60);
-    if opening ~ '^[^A-Za-z]?[A-Za-z]{1,4}[.,;:?!]? [A-Za-z]{1,4}[.,;:?!]? [A-Za-z]{1,4}(?:[^[:alnum:]]|$)' then
-      found := concat_ws(' ', found, substring(opening from '^[^A-Za-z]?((?:[A-Za-z]{1,4}[.,;:?!]? ){2,}[A-Za-z]{1,4}\M)'));
-    end if;
-  end loop;
-  if found is null then
+  stems := 'pg_catalog.' || language || '_stem';
+  return public.folded_lexemes('simple', ts_delete(words, array(
+    select w.lexeme from unnest(tsvector_to_array(words)) w (lexeme) where ts_lexize(stems, w.lexeme) is distinct from '{}')));
+end $$;
+revoke all on function stop_lexemes(text, text) from public;
+grant execute on function stop_lexemes(text, text) to kb_reader;
+
+-- Stop words in capitals (IT, WHO) anywhere in a text, as words and as they stand, which ranks them before the same letters in
+-- lowercase; so are other short words of capitals (UK, Go).
+create or replace function capital_lexemes(language text, words text) returns tsvector
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  capitals text[] := array(select distinct m.part[1] collate "C" from regexp_matches(words, '\m(?:[A-Z]{2,4}|[A-Z][a-z])\M', 'g') m (part));
+  stems regdictionary;
+begin
+  if capitals = '{}' then
     return '';
   end if;
   stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
   return array_to_tsvector(array(
-    select unnest(case when ts_lexize(stems, lower(w.word)) <> '{}' then case when w.word ~ '^[A-Z]{2}$' then array[w.word] end
-                       when w.word = upper(w.word) and length(w.word) > 1 then array[lower(w.word), w.word]
-                       else array[lower(w.word)] end)
-      from (select distinct m.part[1] collate "C" from regexp_matches(found, '[A-Za-z]+', 'g') m (part)) w (word)));
+    select unnest(case when ts_lexize(stems, lower(w.word)) <> '{}' then case when length(w.word) = 2 then array[w.word] end
+                       when w.word = upper(w.word) then array[lower(w.word), w.word] end)
+      from unnest(capitals) w (word)));
 end $$;
-revoke all on function stop_lexemes(text, text, text[]) from public;
-grant execute on function stop_lexemes(text, text, text[]) to kb_reader;
+revoke all on function capital_lexemes(text, text) from public;
+grant execute on function capital_lexemes(text, text) to kb_reader;
 
 -- The stems of the words with diacritics as they are without them, for queries that are typed so: informação has the stem
 -- inform, and informacao another one. Latin script only: elsewhere, stemmers do not remove diacritics.
@@ -363,8 +386,10 @@ end $$;
 revoke all on function plain_lexemes(text, text) from public;
 grant execute on function plain_lexemes(text, text) to kb_reader;
 
--- The title counts twice and has weight A. A tsvector has at most 1 MB: 100,000 characters that are nearly all different pairs
--- may need more, and are found by the first half of them.
+-- The title counts twice and has weight A. Stop words are found in the first 120 characters, where names and titles are, and in
+-- capitals everywhere; they come first, so that their positions are those of each other. An acronym with dots counts twice, for
+-- both of its spellings. A tsvector has at most 1 MB: 100,000 characters that are nearly all different pairs may need more, and are
+-- found by the first half of them.
 create or replace function entry_lexemes(language text, title text, content text) returns tsvector
 language plpgsql immutable parallel safe
 as $$
@@ -372,44 +397,49 @@ declare
   whole text := coalesce(title || E'\n', '') || content;
   is_wide constant boolean := octet_length(whole) > length(whole);
   marked text := public.marked_words(whole);
+  unified text := marked;
   special text[];
   name tsvector;
-  added tsvector;
-  words tsvector;
+  stops tsvector;
+  added tsvector := '';
 begin
-  added := public.stop_lexemes(language, marked, title, content);
   if marked <> '' or is_wide then
-    if public.has_spellings(marked) or is_wide and whole ~ '[\u00ad\u200b\u2060\ufeff]' then
+    if public.has_spellings(marked) or public.has_invisible(whole) then
       title := public.unified_text(title);
       content := public.unified_text(content);
       whole := coalesce(title || E'\n', '') || content;
-      special := public.special_words(marked, public.marked_words(whole));
-    else
-      special := public.special_words(marked, marked);
+      unified := public.marked_words(whole);
     end if;
-    added := added || public.name_lexemes(special) || public.part_lexemes(language, special);
+    special := public.special_words(marked, unified);
+    added := public.name_lexemes(special) || public.part_lexemes(language, special, unified);
+    if unified <> marked then
+      added := added || to_tsvector('pg_catalog.simple', array_to_string(array(
+        select replace(w.word, '.', '') from unnest(special) w (word)
+         where length(w.word) = 2 * length(replace(w.word, '.', '')) - 1 and upper(w.word) <> lower(w.word)), ' '));
+    end if;
     if is_wide then
       added := added || public.character_lexemes(whole) || public.plain_lexemes(language, whole);
     end if;
   end if;
+  stops := public.stop_lexemes(language, left(whole, 120));
+  added := added || public.capital_lexemes(language, left(whole, 120) || ' ' || unified);
   name := setweight(public.parsed_lexemes(language, title), 'A');
   if octet_length(content) > 150000 then
     begin
-      return coalesce(name || name, '') || public.parsed_lexemes(language, content) || added;
+      return stops || coalesce(name || name, '') || public.parsed_lexemes(language, content) || added;
     exception when program_limit_exceeded then
       return public.entry_lexemes(language, title, left(content, length(content) / 2));
     end;
   end if;
-  words := coalesce(name || name, '') || public.parsed_lexemes(language, content) || added;
-  -- A text that has only stop words has them all.
-  return case when words = '' then strip(public.parsed_lexemes('simple', whole)) else words end;
+  return stops || coalesce(name || name, '') || public.parsed_lexemes(language, content) || added;
 end $$;
 revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
 -- The lexemes to look for: those of the words, and the names of the query; if it consists of a name, `words` is empty and only
 -- entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in capitals or,
--- after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so.
+-- after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. Of stop words
+-- alone, those in capitals are meant if there are any ("what is IT").
 create or replace function asked_lexemes(language text, words text, query text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
@@ -418,29 +448,31 @@ declare
   names constant tsvector := public.name_lexemes(special);
   lexemes tsvector;
   letters text;
+  capitals text[];
   stems regdictionary;
 begin
   if words = '' then
     return names;
   end if;
-  lexemes := public.text_lexemes(language, words);
   letters := public.unified_text(words);
+  lexemes := public.parsed_lexemes(language, letters);
   if lexemes = '' and names = '' then
-    lexemes := strip(public.text_lexemes('simple', words));
-    return lexemes || array_to_tsvector(array(
+    lexemes := strip(public.parsed_lexemes('simple', letters));
+    capitals := array(
       select distinct m.part[1] from regexp_matches(case when length(lexemes) = 1 then upper(letters) else letters end,
-                                                    '\m[A-Z]{2,10}\M', 'g') m (part)));
-  end if;
-  if letters !~ '(?<![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])[A-Z][A-Za-z]{0,3}(?![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])' then
-    return lexemes || names;
+                                                    '\m[A-Z]{2,10}\M', 'g') m (part) where m.part[1] not in ('AND', 'OR', 'NOT') or length(lexemes) = 1);
+    if capitals <> '{}' and letters <> upper(letters) then
+      lexemes := array_to_tsvector(string_to_array(lower(array_to_string(capitals, ' ')), ' '));
+    end if;
+    return lexemes || array_to_tsvector(capitals);
   end if;
   stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
   return lexemes || names || array_to_tsvector(array(
     select distinct unnest(case
-             when ts_lexize(stems, lower(w.word)) <> '{}' then case when w.word ~ '^[A-Z]{2}$' then array[w.word] end
-             when letters !~ '[a-z]' or w.word in ('I', 'AND', 'OR', 'NOT') then null
+             when ts_lexize(stems, lower(w.word)) <> '{}' then case when length(w.word) = 2 then array[w.word] end
+             when letters = upper(letters) or w.word in ('I', 'AND', 'OR', 'NOT') then null
              when length(w.word) > 1 and w.word = upper(w.word) then array[lower(w.word), w.word]
-             when w.place > 1 or letters !~ ('^[^A-Za-z]*' || w.word) then array[lower(w.word)] end) collate "C"
+             when w.place > 1 or ltrim(letters, ' "''(') not like w.word || '%' then array[lower(w.word)] end) collate "C"
       from (select m.part[1] as word, m.place from regexp_matches(letters, '(?<![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])[A-Z][A-Za-z]{0,3}(?![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])', 'g') with ordinality m (part, place)) w));
 end $$;
 revoke all on function asked_lexemes(text, text, text) from public;
@@ -492,7 +524,9 @@ declare
 begin
   if pattern ~ '[0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]' then
     pattern := regexp_replace(pattern, '[0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]+(?:[.,:/-][0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]+)*(?:(?:st|nd|rd|th)\y)?', '0', 'g');
-    pattern := regexp_replace(pattern, '0t0(?:\.0)?z?', '0', 'g');
+    if strpos(pattern, '0t0') > 0 then
+      pattern := regexp_replace(pattern, '0t0(?:\.0)?z?', '0', 'g');
+    end if;
     if pattern ~ '\y(?:jan|feb|f\u00e9v|fev|febbr|enero|genn|m\u00e4r|mar|ma\u00e9|maa|mrz|apr|avr|abr|mai|may|mei|mag|jun|juin|giu|jul|juil|lug|aug|ago|ao\u00fb|aou|sep|set|oct|okt|ott|out|nov|dec|dez|d\u00e9c|dic|mon|tue|wed|thu|fri|sat|sun|die|mit|don|fre|sam|lun|mer|jeu|ven|dim|jue|vie|s\u00e1b|dom)' then
       pattern := regexp_replace(pattern, '0[.,]?\s+(?:(?:de|of)\s+)?\y(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|januar|februar|m\u00e4rz|maerz|mrz|mai|juni|juli|oktober|okt|dezember|dez|janvier|f\u00e9vrier|mars|avril|juin|juillet|ao\u00fbt|septembre|octobre|novembre|d\u00e9cembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|mar\u00e7o|maio|junho|julho|setembro|outubro|novembro|dezembro|januari|februari|maart|mei|augustus)\y', '0', 'g');
       pattern := regexp_replace(pattern, '\y(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|januar|februar|m\u00e4rz|maerz|mrz|mai|juni|juli|oktober|okt|dezember|dez|janvier|f\u00e9vrier|mars|avril|juin|juillet|ao\u00fbt|septembre|octobre|novembre|d\u00e9cembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|mar\u00e7o|maio|junho|julho|setembro|outubro|novembro|dezembro|januari|februari|maart|mei|augustus)\y[.,]?\s+(?:(?:de|of)\s+)?0', '0', 'g');

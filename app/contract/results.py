@@ -203,6 +203,7 @@ class KeywordExplanation:
         completions: the last word, if no entry has it, with words that begin with it.
         compounds: compounds of the query with their parts, or parts with their compound.
         synonyms: terms of the query with the tenant's synonyms for them.
+        ignored: stop words of the query that were not searched for.
     """
 
     strategy: str
@@ -213,6 +214,7 @@ class KeywordExplanation:
     completions: Mapping[str, Sequence[str]]
     compounds: Mapping[str, Sequence[str]]
     synonyms: Mapping[str, Sequence[str]]
+    ignored: Sequence[str]
     best_score: float
     full_match_score: float
 

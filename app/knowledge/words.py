@@ -71,14 +71,14 @@ INVISIBLE = "\u00ad\u200b\u2060\ufeff"
 _INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
 
 NAME = re.compile(
-    r"(?<![^\W_])(?P<signed>[A-Za-z](?:\+\+|\#(?![A-Za-z_])))"
+    r"(?<![^\W_])(?P<signed>[A-Za-z](?:\+\+|\#(?![A-Za-z_])|\+(?![^\W_]|\+)))"
     r"|(?<!\w)(?P<dotted>(?:[A-Z][a-z]|[A-Za-z])(?:\.(?:[A-Z][a-z]|[A-Za-z]))+)(?!\w)"
-    r"|(?<!\w)(?P<joined>[A-Za-z]{1,5}(?:&[A-Za-z]{1,5})+)(?![\w=])"
+    r"|(?<!\w)(?P<joined>[A-Za-z]{1,5}(?:(?:&|\ &\ )[A-Za-z]{1,5})+)(?![\w=])"
     r"|(?:(?<=[\s(\"])|^)(?P<leading>\.[A-Za-z][^\W_]*)"
 )
-"""Names with signs that are part of them: C++ and C#, U.S.A. and Ph.D., AT&T, .NET."""
+"""Names with signs that are part of them: C++, C# and A+, U.S.A. and Ph.D., AT&T and AT & T, .NET."""
 
-_SPELT = str.maketrans({"+": "plus", "#": "sharp", "&": "and", ".": ""})
+_SPELT = str.maketrans({"+": "plus", "#": "sharp", "&": "and", ".": "", " ": ""})
 
 SPECIAL = re.compile(rf"{NAME.pattern}|(?P<chain>[^\W_]+(?:[-_./,'\u2019][^\W_]+)+)|(?P<inner>[^\W_]{{2,}})")
 """A name, words that punctuation joins, or a word that may have parts."""
@@ -107,10 +107,16 @@ def find_forms(text: str) -> Iterator[tuple[int, int, str]]:
         if match["chain"] or match["inner"]:
             if match["chain"]:
                 yield start, end, match[0].translate(_JOINERS).lower()
-            for part in _PART.finditer(text, start, end):
+            parts = list(_PART.finditer(text, start, end))
+            for place, part in enumerate(parts):
                 word = part["hex"] or part["number"] or part[0]
                 if part.span() != (start, end) or word != part[0]:
                     yield *part.span(), word.lower()
+                # Parts without anything between them are words together too: of OAuth2Token also OAuth and OAuth2.
+                for former, last in pairwise(parts[place : place + 4]):
+                    if former.end() != last.start() or (part.start(), last.end()) == (start, end):
+                        break
+                    yield part.start(), last.end(), text[part.start() : last.end()].lower()
         else:
             yield start, end, spell_name(match[0])
 
@@ -290,9 +296,13 @@ class Vocabulary:
             if (key := fold(unify(pair), language)) in lexemes:
                 self._pairs |= dict.fromkeys((pair, unicodedata.normalize("NFD", pair)), key)
         for word in words:
-            # What an entry has only in capitals is looked for so: see `asked_lexemes` in SQL.
-            if not is_run(word) and ((key := self._stem(spell_name(word))) in lexemes or word.upper() in lexemes):
+            if is_run(word):
+                continue
+            # What an entry has only in capitals is looked for so, and stop words without a stem: see `asked_lexemes` in SQL.
+            if (key := self._stem(spell_name(word))) in lexemes or word.upper() in lexemes:
                 self.terms.setdefault(key, word)
+            elif (plain := fold(unify(word), "simple")) in lexemes:
+                self.terms.setdefault(plain, word)
         # Without its accent, a word begins with the same letter as its stem, unless the language has prefixes.
         self._first = frozenset(fold(text[0], "simple")[:1] for text in (*self.terms, *self.terms.values()))
         self._any_first = language in PREFIXED
@@ -371,6 +381,8 @@ class Vocabulary:
         stem = self._stem(word)
         if stem not in self.terms and not word.isascii():
             stem = self._stem(fold(unify(word).lower(), "simple"))  # as `plain_lexemes` in SQL
+        if stem not in self.terms:
+            stem = fold(unify(word).lower(), "simple")  # as `stop_lexemes` in SQL
         return stem if stem in self.terms else None
 
 

@@ -91,6 +91,7 @@ def _describe_plan(result: SearchResult, debug: Mapping[str, Any]) -> Iterator[s
         corrected += "".join(f", {was}… read as {', '.join(now)}" for was, now in keyword["completions"].items())
         corrected += "".join(f", {was} also as {' + '.join(now)}" for was, now in keyword["compounds"].items())
         corrected += "".join(f", {was} also as {', '.join(now)}" for was, now in keyword["synonyms"].items())
+        corrected += f", ignored {' '.join(keyword['ignored'])}" if keyword["ignored"] else ""
         yield (
             f"keyword: {keyword['strategy']}, {keyword['candidates']} candidates of {keyword['matches']} matches,"
             f" best BM25 {keyword['best_score']:.2f}{corrected}, {metadata.keyword_ms} ms"

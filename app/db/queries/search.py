@@ -236,6 +236,7 @@ class KeywordMatches:
         compounds: compounds and parts of compounds that entries have.
         synonyms: terms of the query, each with a synonym that entries have.
         alternatives: queries for what entries have in place of words of the query.
+        ignored: stop words of the query that were not searched for, in any language of the tenant.
         cosines: the similarity of each of them that has a vector; None if they were not compared with one.
     """
 
@@ -248,6 +249,7 @@ class KeywordMatches:
     compounds: Sequence[Compound] = ()
     synonyms: Sequence[Sequence[str]] = ()
     alternatives: Sequence[str] = ()
+    ignored: Sequence[str] = ()
     cosines: Mapping[UUID, float] | None = None
 
 
@@ -295,12 +297,12 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
     )
     cosines = None
     if query.compared is not None:
-        cosines = {row[0]: cosine for row in rows if (cosine := row["cosine"]) is not None}
+        cosines = {row["entry_id"]: row["cosine"] for row in rows if row["cosine"] is not None}
     if not rows:
         return KeywordMatches([], cosines=cosines)
     if (first := rows[0])["entry_id"] is None:
-        return KeywordMatches([], complete=first["complete"], cosines=cosines)
-    hits = [LegHit(*row[:4]) for row in rows]
+        return KeywordMatches([], complete=first["complete"], ignored=first["ignored"], cosines=cosines)
+    hits = [LegHit(row["entry_id"], row["updated_at"], row["score"], row["pattern"]) for row in rows]
     return KeywordMatches(
         hits,
         first["candidates"],
@@ -312,6 +314,7 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         [Compound(*compound) for compound in first["compounds"] or ()],
         first["synonyms"] or (),
         first["alternatives"] or (),
+        first["ignored"],
         cosines,
     )
 

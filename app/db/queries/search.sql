@@ -6,7 +6,8 @@
 -- Corrections replace misspelt lexemes, and completions are queries for entries with a word that begins with the last one.
 -- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
 -- of a longer question find its entry by themselves. Other spellings of words are alternatives as they are. A lexeme in capitals
--- counts half: the same word in lowercase is asked for too. That the queries are matched once, before their join, is what keeps
+-- counts half: the same word in lowercase is asked for too. A query of one or two words and as many stop words ("vitamin A") prefers
+-- entries that have all of them, as a phrase does; a stop word by itself finds nothing then, and is ignored. That the queries are matched once, before their join, is what keeps
 -- this fast.
 with languages as materialized (
   select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters
@@ -30,6 +31,9 @@ with languages as materialized (
        from lexeme_statistics s
       where s.tenant_id = :tenant_id and s.lexeme = w.lexeme and s.principal = any (current_principals())) s
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
+), stops as materialized (
+  select l.language, stop_lexemes(l.language, left(unified_text(:words), 500)) as lexemes
+    from languages l where l.entries > 0 or (:filter::entry_filter).as_of is not null
 ), possible as materialized (
   select x.language, row_number() over (partition by x.language) as place, x.query, x.replaced, x.asked, x.lexemes
     from (select l.language, p.query, p.replaced, p.asked, p.lexemes
@@ -74,9 +78,18 @@ with languages as materialized (
    cross join unnest(:phrases::text[]) p
    cross join lateral (select text_phrase(l.language, p) as phrase) q
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
+  union all
+  select s.language, (select string_agg(keyword.word_query(x), ' & ')
+                        from unnest(tsvector_to_array(s.lexemes) || w.lexemes) x)::tsquery
+    from stops s cross join lateral (select array_agg(w.lexeme) as lexemes from words w where w.language = s.language) w
+   where length(s.lexemes) between 1 and 2 and cardinality(w.lexemes) between 1 and 2
+  union all
+  select s.language, q from stops s cross join text_phrase('simple', left(:words, 500)) q
+   where length(s.lexemes) > 1 and numnode(q) > 1 and text_lexemes(s.language, left(:words, 500)) = ''
 )
 select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unknown, corpus.entries,
-       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds, s.synonyms
+       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds, s.synonyms,
+       i.ignored
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
                     array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
@@ -86,6 +99,9 @@ select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unk
                     array_agg(weight) as weights from alternatives) a
  cross join (select jsonb_agg(jsonb_build_array(language, asked, lexemes)) as compounds from compounds) c
  cross join (select jsonb_agg(distinct jsonb_build_array(term, synonym)) as synonyms from synonyms) s
+ cross join (select array(select u from stops cross join unnest(tsvector_to_array(lexemes)) u
+                           where u not in (select lexeme from words)
+                           group by u having count(*) = (select count(*) from stops) order by u) as ignored) i
   left join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget,
                                   w.weights, p.phrases, p.languages, a.queries, a.languages, a.words,

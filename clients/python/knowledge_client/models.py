@@ -229,6 +229,7 @@ class KeywordExplanation(Answer):
     completions: dict[str, list[str]]
     compounds: dict[str, list[str]]
     synonyms: dict[str, list[str]]
+    ignored: list[str]
     best_score: float
     full_match_score: float
 

@@ -3010,6 +3010,7 @@ export interface components {
          *         completions: the last word, if no entry has it, with words that begin with it.
          *         compounds: compounds of the query with their parts, or parts with their compound.
          *         synonyms: terms of the query with the tenant's synonyms for them.
+         *         ignored: stop words of the query that were not searched for.
          */
         KeywordExplanation: {
             /** Strategy */
@@ -3036,6 +3037,8 @@ export interface components {
             synonyms: {
                 [key: string]: string[];
             };
+            /** Ignored */
+            ignored: string[];
             /** Best Score */
             best_score: number;
             /** Full Match Score */

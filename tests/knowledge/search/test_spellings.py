@@ -13,8 +13,8 @@ from tests.knowledge.writing import write
 
 pytestmark = pytest.mark.own_tenants
 
-BEYOND = ("golang", "USA", "Go", "we", "is it")
-"""Reported queries that are not asked: a synonym, the spelling of another entry, and short words in lowercase."""
+BEYOND = "golang"
+"""A reported query that is not asked: a synonym."""
 CASES = Path(__file__).parents[4] / "shared" / "cases" / "search"
 
 TEXTS = (
@@ -138,7 +138,7 @@ async def test_reported_cases_find_their_text_first(services: Services, tenant: 
     wrong = []
     for line in (folder / "queries.txt").read_text().splitlines():
         query, expected = line.split(" => ")
-        if query in BEYOND:
+        if query == BEYOND:
             continue
         hit = await find_first(services, tenant, query)
         if hit is None or expected.strip() not in hit.content or not hit.matched_terms:

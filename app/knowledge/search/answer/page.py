@@ -345,6 +345,7 @@ def explain(
             completions=found.replacements.completions,
             compounds=found.replacements.compounds,
             synonyms=found.replacements.synonyms,
+            ignored=found.ignored,
             best_score=found.hits[0].value if found.hits else 0.0,
             full_match_score=found.full_match,
         )
