@@ -6,8 +6,7 @@
 -- Corrections replace misspelt lexemes, and completions are queries for entries with a word that begins with the last one.
 -- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
 -- of a longer question find its entry by themselves. Other spellings of words are alternatives as they are. A lexeme in capitals
--- counts half: the same word in lowercase is asked for too. A query of one or two words and as many stop words ("vitamin A") prefers
--- entries that have all of them, as a phrase does; a stop word by itself finds nothing then, and is ignored. That the queries are matched once, before their join, is what keeps
+-- counts half: the same word in lowercase is asked for too. A query of stop words alone is a phrase too. That the queries are matched once, before their join, is what keeps
 -- this fast.
 with languages as materialized (
   select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters
@@ -78,11 +77,6 @@ with languages as materialized (
    cross join unnest(:phrases::text[]) p
    cross join lateral (select text_phrase(l.language, p) as phrase) q
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
-  union all
-  select s.language, (select string_agg(keyword.word_query(x), ' & ')
-                        from unnest(tsvector_to_array(s.lexemes) || w.lexemes) x)::tsquery
-    from stops s cross join lateral (select array_agg(w.lexeme) as lexemes from words w where w.language = s.language) w
-   where length(s.lexemes) between 1 and 2 and cardinality(w.lexemes) between 1 and 2
   union all
   select s.language, q from stops s cross join text_phrase('simple', left(:words, 500)) q
    where length(s.lexemes) > 1 and numnode(q) > 1 and text_lexemes(s.language, left(:words, 500)) = ''
