@@ -438,8 +438,8 @@ grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
 -- The lexemes to look for: those of the words, and the names of the query; if it consists of a name, `words` is empty and only
 -- entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in capitals or,
--- after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. Of stop words
--- alone, those in capitals are meant if there are any ("what is IT").
+-- after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If all are stop
+-- words, those in capitals are meant if there are any ("what is IT").
 create or replace function asked_lexemes(language text, words text, query text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$

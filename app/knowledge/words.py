@@ -298,10 +298,10 @@ class Vocabulary:
         for word in words:
             if is_run(word):
                 continue
-            # What an entry has only in capitals is looked for so, and stop words without a stem: see `asked_lexemes` in SQL.
+            # What an entry has only in capitals is looked for so, and names and stop words without a stem: see `asked_lexemes`.
             if (key := self._stem(spell_name(word))) in lexemes or word.upper() in lexemes:
                 self.terms.setdefault(key, word)
-            elif (plain := fold(unify(word), "simple")) in lexemes:
+            elif (plain := fold(unify(spell_name(word)), "simple")) in lexemes:
                 self.terms.setdefault(plain, word)
         # Without its accent, a word begins with the same letter as its stem, unless the language has prefixes.
         self._first = frozenset(fold(text[0], "simple")[:1] for text in (*self.terms, *self.terms.values()))
@@ -350,8 +350,8 @@ class Vocabulary:
         if not any(key.removeprefix("dot")[: max(2, len(key) - 1)] in squeezed for key in missing):
             return
         wanted = frozenset(missing)
-        places = ((start, end, self._stem(form)) for start, end, form in find_forms(text))
-        yield from islice((place for place in places if place[2] in wanted), MOST_PLACES)
+        places = ((s, e, key) for s, e, form in find_forms(text) for key in {self._stem(form), form} & wanted)
+        yield from islice(places, MOST_PLACES)
 
     def list_matched(self, found: Sequence[tuple[str, Sequence[Found]]]) -> tuple[str, ...]:
         """The words of the query that texts have, each with what `find` found in it; of runs, the longest parts."""

@@ -6,7 +6,7 @@
 -- Corrections replace misspelt lexemes, and completions are queries for entries with a word that begins with the last one.
 -- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
 -- of a longer question find its entry by themselves. Other spellings of words are alternatives as they are. A lexeme in capitals
--- counts half: the same word in lowercase is asked for too. A query of stop words alone is a phrase too. That the queries are matched once, before their join, is what keeps
+-- counts half: the same word in lowercase is asked for too. A query of nothing but stop words is a phrase too. That the queries are matched once, before their join, is what keeps
 -- this fast.
 with languages as materialized (
   select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters

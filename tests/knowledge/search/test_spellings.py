@@ -57,6 +57,13 @@ TEXTS = (
     "The preflight check takes a minute.",
     "The Daten\u00adspeicher\u00adraum is on level two.",
     "Use zero\u200bwidth joints in the floor.",
+    "OAuth2Token is renewed by the gate.",
+    "The sign-off is given by the harbour master.",
+    "P/5ORBIT runs the books.",
+    "Chart.js draws the tide.",
+    "T & S is next to the lift.",
+    "The Was play on the pier.",
+    "What was, was.",
 )
 
 QUERIES = (
@@ -112,6 +119,15 @@ QUERIES = (
     ("Datenspeicherraum", "Daten\u00adspeicher", "datenspeicherraum"),
     ("zerowidth", "zero\u200bwidth", "zerowidth"),
     ("zero\u00adwidth", "zero\u200bwidth", "zerowidth"),
+    ("oauth token", "OAuth2Token", "oauth"),
+    ("oauth2", "OAuth2Token", "oauth2"),
+    ("signoff", "sign-off", "signoff"),
+    ("p5orbit", "P/5ORBIT", "p5orbit"),
+    ("chartjs", "Chart.js", "chartjs"),
+    ("T&S", "T & S", "t&s"),
+    ("2 500 000", "2,500,000", "000"),
+    ("7 000 000", "7000000", "7000000"),
+    ("the was", "The Was", "was"),
 )
 
 
