@@ -298,7 +298,7 @@ class Vocabulary:
         for word in words:
             if is_run(word):
                 continue
-            # What an entry has only in capitals is looked for so, and names and stop words without a stem: see `asked_lexemes`.
+            # In SQL, `asked_lexemes` also has capitals, and names and stop words without a stem.
             if (key := self._stem(spell_name(word))) in lexemes or word.upper() in lexemes:
                 self.terms.setdefault(key, word)
             elif (plain := fold(unify(spell_name(word)), "simple")) in lexemes:
