@@ -297,12 +297,12 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
     )
     cosines = None
     if query.compared is not None:
-        cosines = {row["entry_id"]: row["cosine"] for row in rows if row["cosine"] is not None}
+        cosines = {row[0]: cosine for row in rows if (cosine := row["cosine"]) is not None}
     if not rows:
         return KeywordMatches([], cosines=cosines)
     if (first := rows[0])["entry_id"] is None:
         return KeywordMatches([], complete=first["complete"], ignored=first["ignored"], cosines=cosines)
-    hits = [LegHit(row["entry_id"], row["updated_at"], row["score"], row["pattern"]) for row in rows]
+    hits = [LegHit(*row[:4]) for row in rows]
     return KeywordMatches(
         hits,
         first["candidates"],
