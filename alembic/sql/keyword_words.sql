@@ -182,6 +182,7 @@ set local role kb_keyword;
 
 -- The places of those queries that an entry of the language matches (null: of any language). Each is looked up by itself:
 -- the index stops at a word that no entry has, while one query for all of them would read the entries of every common part.
+-- A phrase is looked for in 500 entries with its words: the index does not know which words are next to each other.
 create or replace function keyword.matched_queries(p_tenant uuid, p_language text, p_queries text[]) returns integer[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
@@ -198,9 +199,13 @@ begin
     select q.place
       from unnest(p_queries) with ordinality q (query, place)
      cross join lateral (
-       select from entries e
-        where e.tenant_id = tenant and e.lexemes @@ q.query::tsquery and audience(e.readers) && principals
-          and (p_language is null or e.language = p_language)
+       select
+         from (select e.lexemes from entries e
+                where e.tenant_id = tenant and audience(e.readers) && principals
+                  and e.lexemes @@ regexp_replace(q.query, '<(?:-|[0-9]+)>', '&', 'g')::tsquery
+                  and (p_language is null or e.language = p_language)
+                limit 500) e
+        where e.lexemes @@ q.query::tsquery
         limit 1) found
      order by q.place);
 end $$;
