@@ -1,4 +1,4 @@
--- Compound words of a query, its words in other spellings, and which of several queries have matches.
+-- Compound words of a query, and which of several queries have matches.
 
 -- Letters between the parts of a compound; null for languages that do not write compounds as one word.
 create or replace function linking_letters(language text) returns text[]
@@ -101,65 +101,6 @@ end $$;
 revoke all on function possible_compounds(text, text[]) from public;
 grant execute on function possible_compounds(text, text[]) to kb_reader;
 
--- The words of a query in other spellings, as queries for entries that have these: dry-run as dryrun, 10GB as 10 and GB,
--- loadTariffTable as its three parts, 1000000 as 1,000,000 and 1 000 000 as 1000000; two words that follow each other as one, if
--- one is a number or the query has at most four words; and a word in `unknown`, which no entry has, as two that follow each
--- other: dryrun as dry run, and nodejs as Node.js. The columns are those of possible_compounds(). Sixteen words are looked at, and
--- three unknown ones.
-create or replace function other_spellings(language text, content text, unknown text[])
-returns table (query text, replaced text[], asked text[], lexemes text[])
-language plpgsql immutable parallel safe rows 20 set search_path = pg_catalog, public, pg_temp
-as $$
-declare
-  unified constant text := left(unified_text(content), 2000);
-  plain constant text[] := array_remove(string_to_array(translate(unified, E'\n\r\t\u00a0\u202f', '     '), ' '), '');
-  found record;
-begin
-  for found in
-    with words as materialized (
-      select w.word, w.place, w.word ~ '^[[:alnum:]]+$' as is_plain, w.word ~ '^[[:alpha:]]+$' as is_letters, w.word ~ '^[0-9]+$' as is_number,
-             octet_length(w.word) = length(w.word) as is_ascii
-        from unnest(plain[:16]) with ordinality w (word, place) where length(w.word) <= 20
-    )
-    select distinct f.words, f.form, f.together
-      from (select w.word as words, f.form, f.together
-              from (select m.part[1] as word
-                      from regexp_matches(unified, '[[:alnum:]]+(?:[-._/:,''\u2019][[:alnum:]]+)*', 'g') m (part) limit 16) w
-             cross join lateral regexp_replace(w.word, '(\m[A-Za-z]{2,})(?=[0-9]+\M)|(\m[0-9]+)(?=[A-Za-z]{1,5}\M)(?!(?:st|nd|rd|th)\M)', '\1\2 ', 'g') d (word)
-             cross join lateral (values
-               (joined_word(w.word), false),
-               (coalesce(parted_words(d.word), nullif(d.word, w.word)), false),
-               (case when w.word ~ '^[1-9][0-9]{3,11}$' then regexp_replace(w.word, '([0-9])(?=(?:[0-9]{3})+$)', '\1 ', 'g') end, true)) f (form, together)
-            union all
-            select p.word || ' ' || n.word, p.word || n.word, false
-              from words p join words n on n.place = p.place + 1
-             where cardinality(plain) < 5 and p.is_plain and n.is_plain and length(n.word) > 1
-                or p.is_number and n.is_letters and n.is_ascii and length(n.word) < 6
-                or p.is_letters and p.is_ascii and length(p.word) > 1 and n.is_number
-            union all
-            select m.part[1], replace(m.part[1], ' ', ''), false
-              from regexp_matches(array_to_string(plain[:16], ' '), '\m[1-9][0-9]{0,2}(?: [0-9]{3})+\M', 'g') m (part)
-            union all
-            select u.word, left(u.word, n) || ' ' || substr(u.word, n + 1), true
-              from (select w.word from words w
-                     where unknown <> '{}' and length(w.word) > 2 and not w.is_number and w.is_plain
-                       and tsvector_to_array(parsed_lexemes(language, w.word)) <@ unknown limit 3) u
-             cross join generate_series(1, length(u.word) - 1) n) f
-     where f.form is not null
-  loop
-    replaced := tsvector_to_array(parsed_lexemes(language, found.words));
-    lexemes := tsvector_to_array(parsed_lexemes(language, found.form));
-    continue when replaced = '{}' or lexemes <@ replaced or not (strpos(found.form, ' ') > 0 or cardinality(lexemes) = 1);
-    asked := array[lower(found.words)];
-    query := case when found.together then text_phrase(language, found.form)::text
-                  else (select string_agg(keyword.word_query(l), ' & ') from unnest(lexemes) l) end;
-    continue when found.together and strpos(query, '<') = 0;
-    return next;
-  end loop;
-end $$;
-revoke all on function other_spellings(text, text, text[]) from public;
-grant execute on function other_spellings(text, text, text[]) to kb_reader;
-
 -- A pattern for words that differ from this one by one letter more, less or other, or by the order of two.
 create or replace function near_pattern(word text) returns text
 language sql immutable parallel safe
@@ -182,11 +123,12 @@ set local role kb_keyword;
 
 -- The places of those queries that an entry of the language matches (null: of any language). Each is looked up by itself:
 -- the index stops at a word that no entry has, while one query for all of them would read the entries of every common part.
--- A phrase is looked for in 500 entries with its words: the index does not know which words are next to each other.
+-- A phrase is looked for in 500 entries with its words: the index does not know which words are next to each other. The cost
+-- of an index tuple keeps Postgres from reading all entries of the tenant for each query where a table has no statistics yet.
 create or replace function keyword.matched_queries(p_tenant uuid, p_language text, p_queries text[]) returns integer[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
-set enable_indexscan = off set cpu_index_tuple_cost = 0.5
+set enable_indexscan = off set cpu_index_tuple_cost = 1000
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();

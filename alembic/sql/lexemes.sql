@@ -270,17 +270,6 @@ end $$;
 revoke all on function name_lexemes(text[]) from public;
 grant execute on function name_lexemes(text[]) to kb_reader;
 
--- A word without what joins its parts: dry-run is also dryrun, node.js nodejs, HTTP/2 http2, and 1,000,000 1000000.
--- Null for paths, versions, times, ranges, long words with hyphens and everything else that is not written as one word.
--- Not strict, so that Postgres puts its expression in place of the call.
-create or replace function joined_word(word text) returns text
-language sql immutable parallel safe
-return case when word ~ '^(?:(?=[-[:alpha:]]{3,16}$|[[:alnum:]_-]*(?:_|[0-9]-?[[:alpha:]]|[[:alpha:]]-?[0-9]|-[0-9]+-))[[:alnum:]]+(?:[-_][[:alnum:]]+)+|[[:alpha:]][[:alnum:]]*(?:[./][[:alpha:]][[:alnum:]]*|/[0-9]+)|[0-9]{1,3}(?:[,''\u2019][0-9]{3})+|[0-9]{1,3}(?:\.[0-9]{3}){2,})$'
-             and length(word) <= 50
-            then translate(word, '-_./,''’', '') end;
-revoke all on function joined_word(text) from public;
-grant execute on function joined_word(text) to kb_reader;
-
 -- Words in parts that no punctuation separates: loadTariffTable is load Tariff Table, and a code has its number without leading
 -- zeros and without 0x. Null if there are no such parts.
 create or replace function parted_words(words text) returns text
@@ -299,9 +288,10 @@ revoke all on function parted_words(text) from public;
 grant execute on function parted_words(text) to kb_reader;
 
 -- The parts of special words, so that a query for a part finds an entry with the whole: of OAuth2Token also OAuth, Auth2 and Auth.
--- Words with hyphens and short ones with a slash are also one word: sign-off is signoff, and S/4HANA s4hana; `marked` has them.
+-- Words with hyphens, short ones with a slash and names with a short ending are also one word: sign-off is signoff, ORA-00942
+-- ora00942, S/4HANA s4hana, and Node.js nodejs; `marked` has them.
 -- These have no positions: phrases have the words as they stand. Other spellings (10 GB) are not here but in queries: see
--- other_spellings().
+-- find_spellings() in app/knowledge/search/query.py.
 create or replace function part_lexemes(language text, words text[], marked text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
@@ -314,9 +304,9 @@ begin
     parts := regexp_replace(parts, '\m([A-Z])([A-Z][a-z]{2,}[0-9]*)\M', '\1\2 \2', 'g');
     parts := regexp_replace(parts, '\m([A-Za-z]{3,})[0-9]+\M', '\& \1', 'g');
   end if;
-  if strpos(marked, '-') > 0 or strpos(marked, '/') > 0 then
-    joined := (select string_agg(translate(m.part[1], '-/', ''), ' ') from regexp_matches(marked,
-      '(?:^| )([[:alpha:]]{1,12}(?:-[[:alpha:]]{1,12}){1,2}|[[:alnum:]]{1,5}/[[:alnum:]]{1,5})[.:]*(?= |$)', 'g') m (part));
+  if marked ~ '[-/.]' then
+    joined := (select string_agg(translate(m.part[1], '-/.', ''), ' ') from regexp_matches(marked,
+      '(?:^| )([[:alpha:]]{1,12}(?:-[[:alpha:]]{1,12}){1,2}|[[:alpha:]]{1,12}(?:-[0-9]{1,8}|\.[[:alpha:]]{1,3})|[0-9]{1,8}-[[:alpha:]]{1,12}|[[:alnum:]]{1,6}/[[:alnum:]]{1,6})[.:]*(?= |$)', 'g') m (part));
   end if;
   if parts is null and joined is null then
     return '';
@@ -436,25 +426,27 @@ end $$;
 revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
--- The lexemes to look for: those of the words, and the names of the query; if it consists of a name, `words` is empty and only
--- entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in capitals or,
--- after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If all are stop
--- words, those in capitals are meant if there are any ("what is IT").
+-- The lexemes to look for: those of the words, and the names of the query. `words` is the query or, if it consists of a name, empty:
+-- then only entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in
+-- capitals or, after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If
+-- all are stop words, those in capitals are meant if there are any ("what is IT"). Only stop words and names have no positions then.
 create or replace function asked_lexemes(language text, words text, query text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
 declare
-  special constant text[] := public.special_words(public.marked_words(query), public.marked_words(public.unified_text(query)));
-  names constant tsvector := public.name_lexemes(special);
+  letters constant text := public.unified_text(query);
+  marked constant text := public.marked_words(query);
+  names tsvector := '';
   lexemes tsvector;
-  letters text;
   capitals text[];
   stems regdictionary;
 begin
+  if marked <> '' then
+    names := public.name_lexemes(public.special_words(marked, case when letters = query then marked else public.marked_words(letters) end));
+  end if;
   if words = '' then
     return names;
   end if;
-  letters := public.unified_text(words);
   lexemes := public.parsed_lexemes(language, letters);
   if lexemes = '' and names = '' then
     lexemes := strip(public.parsed_lexemes('simple', letters));
@@ -465,6 +457,9 @@ begin
       lexemes := array_to_tsvector(string_to_array(lower(array_to_string(capitals, ' ')), ' '));
     end if;
     return lexemes || array_to_tsvector(capitals);
+  end if;
+  if letters !~ '[A-Z]' then
+    return lexemes || names;
   end if;
   stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
   return lexemes || names || array_to_tsvector(array(

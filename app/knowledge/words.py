@@ -66,9 +66,8 @@ def find_words(text: str) -> list[str]:
     return [match[0] for match in WORD.finditer(text)]
 
 
-INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+INVISIBLE: Mapping[int, None] = dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFEFF))
 """Soft hyphens, zero-width spaces and joiners: they are inside words, and no part of them."""
-_INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
 
 NAME = re.compile(
     r"(?<![^\W_])(?P<signed>[A-Za-z](?:\+\+|\#(?![A-Za-z_])|\+(?![^\W_]|\+)))"
@@ -101,7 +100,7 @@ def find_names(text: str) -> list[str]:
 
 
 def find_forms(text: str) -> Iterator[tuple[int, int, str]]:
-    """The other forms of a text's words, each with its place: in SQL, those of `part_lexemes` and `other_spellings`."""
+    """The other forms of a text's words, each with its place: those of `part_lexemes` in SQL, and of `find_spellings`."""
     for match in SPECIAL.finditer(text):
         start, end = match.span()
         if match["chain"] or match["inner"]:
@@ -202,7 +201,7 @@ def has_part(run: str, part: str) -> bool:
 
 def compose(text: str) -> str:
     """As `regularize`, without invisible characters, and with letters and marks as one character; offsets change."""
-    return unicodedata.normalize("NFC", regularize(text.translate(_INVISIBLE)))
+    return unicodedata.normalize("NFC", regularize(text.translate(INVISIBLE)))
 
 
 SNOWBALL = LANGUAGES[1:]
@@ -226,7 +225,7 @@ def find_stemmer(language: str) -> Callable[[str], str]:
     Stemmers are not thread-safe, so each thread has its own.
     """
     if language not in SNOWBALL:
-        return lambda word: word if word.isascii() else fold(unify(word.translate(_INVISIBLE)).lower(), language)
+        return lambda word: word if word.isascii() else fold(unify(word.translate(INVISIBLE)).lower(), language)
     known: dict[str, Callable[[str], str]] = _stemmers.__dict__.setdefault("known", {})
     if language not in known:
         stem: Callable[[str], str] = Stemmer(language, 0).stemWord
@@ -234,7 +233,7 @@ def find_stemmer(language: str) -> Callable[[str], str]:
         # Their own cache takes three times as long.
         known[language] = lru_cache(STEMS)(
             lambda word: (
-                stem(word) if word.isascii() else fold(stem(unify(word.translate(_INVISIBLE)).lower()), language)
+                stem(word) if word.isascii() else fold(stem(unify(word.translate(INVISIBLE)).lower()), language)
             )
         )
     return known[language]
@@ -269,7 +268,7 @@ FIRST_OF_RUNS = "\u0e01"
 ASCII_LETTERS = f" {string.ascii_lowercase}{string.digits}"
 """All ASCII characters of a text in lowercase whose words are set apart by spaces."""
 
-INSIDE = frozenset(COMBINING + "\u200c\u200d" + INVISIBLE)
+INSIDE = frozenset(COMBINING + "\u200c\u200d" + "".join(map(chr, INVISIBLE)))
 """Characters of words that are neither letters nor digits."""
 
 _WIDE = re.compile(r"[^\x00-\x7f]")

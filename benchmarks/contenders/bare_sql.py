@@ -58,6 +58,8 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "completion_weight": 1.0,
         "compound_words": [],
         "compound_weight": 1.0,
+        "spelt": [],
+        "spellings": [],
         "synonym_terms": [],
         "synonyms": [],
         "synonym_weight": 1.0,

@@ -176,7 +176,7 @@ NO_REPAIRS = Repairs()
 
 
 class Compound(NamedTuple):
-    """Words of the query, and the lexemes of their parts or of their compound in entries of the language."""
+    """Words of the query, and the lexemes of their parts, their compound or another spelling in entries of the language."""
 
     language: str
     asked: Sequence[str]
@@ -194,6 +194,7 @@ class KeywordQuery:
         phrases: quoted parts of the text.
         repairs: what to search for in place of words that no entry has.
         compound_words: the words that may be compounds or parts of one, in order.
+        spellings: words of the text, each with another spelling to search for as well.
         synonyms: terms that may be in the text, each with a term to search for as well.
         whole: search only for the identifiers in the text, not for words that are parts of them.
         compared: a vector that the entries found are compared with, and its space.
@@ -206,6 +207,7 @@ class KeywordQuery:
     phrases: tuple[str, ...] = ()
     repairs: Repairs = NO_REPAIRS
     compound_words: tuple[str, ...] = ()
+    spellings: tuple[tuple[str, str], ...] = ()
     synonyms: tuple[tuple[str, str], ...] = ()
     whole: bool = False
     compared: tuple[VectorSpace, Any] | None = None
@@ -233,10 +235,9 @@ class KeywordMatches:
         full_match: BM25 of an entry that covers the whole query.
         entries: number of the tenant's entries.
         unknown: lexemes of the query that no entry has; None if nothing was found.
-        compounds: compounds and parts of compounds that entries have.
+        compounds: compounds, parts of compounds and other spellings that entries have.
         synonyms: terms of the query, each with a synonym that entries have.
         alternatives: queries for what entries have in place of words of the query.
-        ignored: stop words of the query that were not searched for, in any language of the tenant.
         cosines: the similarity of each of them that has a vector; None if they were not compared with one.
     """
 
@@ -249,7 +250,6 @@ class KeywordMatches:
     compounds: Sequence[Compound] = ()
     synonyms: Sequence[Sequence[str]] = ()
     alternatives: Sequence[str] = ()
-    ignored: Sequence[str] = ()
     cosines: Mapping[UUID, float] | None = None
 
 
@@ -287,6 +287,8 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         compound_words=list(query.compound_words),
         compound_weight=COMPOUND_WEIGHT,
         compound_limit=COMPOUND_LIMIT,
+        spelt=[term for term, _ in query.spellings],
+        spellings=[spelling for _, spelling in query.spellings],
         synonym_terms=[term for term, _ in query.synonyms],
         synonyms=[synonym for _, synonym in query.synonyms],
         synonym_weight=SYNONYM_WEIGHT,
@@ -301,7 +303,7 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
     if not rows:
         return KeywordMatches([], cosines=cosines)
     if (first := rows[0])["entry_id"] is None:
-        return KeywordMatches([], complete=first["complete"], ignored=first["ignored"], cosines=cosines)
+        return KeywordMatches([], complete=first["complete"], cosines=cosines)
     hits = [LegHit(*row[:4]) for row in rows]
     return KeywordMatches(
         hits,
@@ -314,9 +316,14 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         [Compound(*compound) for compound in first["compounds"] or ()],
         first["synonyms"] or (),
         first["alternatives"] or (),
-        first["ignored"],
         cosines,
     )
+
+
+async def list_ignored_words(session: TenantSession, query: str) -> Sequence[str]:
+    """The stop words of the query that are not searched for in any language of the tenant."""
+    ignored: Sequence[str] = await session.fetch_value(SQL["ignored_words"], query=query)
+    return ignored
 
 
 class Operators(NamedTuple):

@@ -5,9 +5,9 @@
 -- function for the best entries. Beyond 200 lexemes of a language, more lexemes cost time and do not improve results.
 -- Corrections replace misspelt lexemes, and completions are queries for entries with a word that begins with the last one.
 -- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
--- of a longer question find its entry by themselves. Other spellings of words are alternatives as they are. A lexeme in capitals
--- counts half: the same word in lowercase is asked for too. A query of nothing but stop words is a phrase too. That the queries are matched once, before their join, is what keeps
--- this fast.
+-- of a longer question find its entry by themselves. A word in another spelling has no such limit. A lexeme in capitals counts half:
+-- the same word in lowercase is asked for too. A query of nothing but stop words, whose lexemes have no positions, is a phrase too.
+-- That the queries are matched once, before their join, is what keeps this fast.
 with languages as materialized (
   select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters
     from corpus_statistics where tenant_id = :tenant_id and principal = any (current_principals()) group by language
@@ -16,23 +16,21 @@ with languages as materialized (
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
     from languages
 ), words as (
-  select l.language, w.lexeme, w.weight, w.cut, s.frequency
+  select l.language, w.lexeme, w.weight, w.is_placed, w.cut, s.frequency
     from languages l
    cross join lateral (
-     (select u.lexeme, case when u.lexeme ~ '[A-Z]' then 0.5 else 1.0 end::double precision as weight, count(*) over () > 200 as cut
+     (select u.lexeme, case when u.lexeme ~ '[A-Z]' then 0.5 else 1.0 end::double precision as weight,
+             u.positions is not null as is_placed, count(*) over () > 200 as cut
         from unnest(asked_lexemes(l.language, :words, :query)) u
        order by u.positions[1] nulls first limit 200)
      union all
-     select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
+     select c, :correction_weight::double precision, null, false from unnest(:corrections::text[]) c) w
    cross join lateral (
      -- Of entries with readers, only the frequencies of words that are too frequent to be counted are good enough.
      select case when bool_and(s.principal = 'everyone') or sum(s.entries) > :budget::integer then least(sum(s.entries), 1000000000)::integer end as frequency
        from lexeme_statistics s
       where s.tenant_id = :tenant_id and s.lexeme = w.lexeme and s.principal = any (current_principals())) s
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
-), stops as materialized (
-  select l.language, stop_lexemes(l.language, left(unified_text(:words), 500)) as lexemes
-    from languages l where l.entries > 0 or (:filter::entry_filter).as_of is not null
 ), possible as materialized (
   select x.language, row_number() over (partition by x.language) as place, x.query, x.replaced, x.asked, x.lexemes
     from (select l.language, p.query, p.replaced, p.asked, p.lexemes
@@ -40,11 +38,15 @@ with languages as materialized (
            where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
              and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
           union all
-          select l.language, p.query, p.replaced, p.asked, p.lexemes
+          select l.language, f.query::text, f.replaced, array[s.term], f.lexemes
             from languages l
-           cross join lateral other_spellings(l.language, :words, array(
-             select w.lexeme from words w where w.language = l.language and w.frequency is null)) p
-           where l.entries > 0 or (:filter::entry_filter).as_of is not null) x
+           cross join unnest(:spelt::text[], :spellings::text[]) s (term, spelling)
+           cross join lateral (
+             select text_phrase(l.language, s.spelling) as query,
+                    tsvector_to_array(asked_lexemes(l.language, s.term, s.term)) as replaced,
+                    tsvector_to_array(text_lexemes(l.language, s.spelling)) as lexemes offset 0) f
+           where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and not f.lexemes <@ f.replaced
+             and (numnode(f.query) > 1 or strpos(s.spelling, ' ') = 0)) x
 ), matched as materialized (
   select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
     from (select language, array_agg(query order by place) as queries from possible group by language) q
@@ -78,12 +80,13 @@ with languages as materialized (
    cross join lateral (select text_phrase(l.language, p) as phrase) q
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
   union all
-  select s.language, q from stops s cross join text_phrase('simple', left(:words, 500)) q
-   where length(s.lexemes) > 1 and numnode(q) > 1 and text_lexemes(s.language, left(:words, 500)) = ''
+  select s.language, s.phrase
+    from (select language, text_phrase('simple', left(:words, 500)) as phrase from words
+           group by language having not bool_or(is_placed) offset 0) s
+   where numnode(s.phrase) > 1
 )
 select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unknown, corpus.entries,
-       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds, s.synonyms,
-       i.ignored
+       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds, s.synonyms
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
                     array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
@@ -93,9 +96,6 @@ select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unk
                     array_agg(weight) as weights from alternatives) a
  cross join (select jsonb_agg(jsonb_build_array(language, asked, lexemes)) as compounds from compounds) c
  cross join (select jsonb_agg(distinct jsonb_build_array(term, synonym)) as synonyms from synonyms) s
- cross join (select array(select u from stops cross join unnest(tsvector_to_array(lexemes)) u
-                           where u not in (select lexeme from words)
-                           group by u having count(*) = (select count(*) from stops) order by u) as ignored) i
   left join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget,
                                   w.weights, p.phrases, p.languages, a.queries, a.languages, a.words,
@@ -121,6 +121,20 @@ select k.*, 1 - p.distance as cosine
  cross join lateral (
    select min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance from embeddings p
     where p.tenant_id = :tenant_id and p.entry_id = k.entry_id and p.model_id = {model_id} offset 0) p;
+
+-- name: ignored_words
+-- The stop words of the query that are searched for in no language of the tenant.
+select array(
+  select i.lexeme
+    from (select language from corpus_statistics
+           where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0 group by language) l
+   cross join lateral (
+     select unnest(tsvector_to_array(stop_lexemes(l.language, left(unified_text(:query), 500)))) as lexeme
+     except select unnest(tsvector_to_array(asked_lexemes(l.language, :query, :query)))) i
+   group by i.lexeme having count(*) = (
+     select count(distinct language) from corpus_statistics
+      where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0)
+   order by i.lexeme);
 
 -- name: rehearse_keyword_leg
 -- Searches for a word that no tenant has, only to make the function cache its plans.

@@ -1,7 +1,7 @@
 """Read what a query contains: operators, identifiers, entry types, and the filter, which SQL gets compiled."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import islice
@@ -13,7 +13,7 @@ from app.contract.filters import FIELDS, FieldPath, Group, Negation, Term, Test,
 from app.contract.search import SearchQuery
 from app.contract.settings import read_synonyms
 from app.db.queries.search import Condition, EntryFilter
-from app.knowledge.words import find_words, fold, is_run, unify
+from app.knowledge.words import INVISIBLE, find_words, fold, is_run, unify
 
 QUOTED = re.compile(
     r'(?<![\w"])"([^"\s][^"]{1,300})"(?![\w}\]:])|„([^„“”]{3,300})[“”]|“([^“”]{2,300})”|«([^«»]{2,300})»|»([^«»]{2,300})«'
@@ -111,6 +111,58 @@ def _index_synonyms(rules: tuple[str, ...]) -> Sequence[tuple[Sequence[str], Seq
         for pair in read_synonyms(rule):
             terms.setdefault(pair[0], []).append(pair)
     return [(find_words(term), pairs) for term, pairs in terms.items()]
+
+
+MOST_SPELLINGS = 8
+"""Most words of one query that are looked for in other spellings, and of its first 2,000 characters."""
+
+CHAIN = re.compile(r"[^\W_]+(?:[-._/:,'\u2019][^\W_]+)*")
+JOINED = re.compile(
+    r"(?=.{3,50}$)(?:(?![-\d_]+$)[^\W_]+(?:[-_][^\W_]+){1,3}|[^\W\d_][^\W_]*(?:[./][^\W\d_][^\W_]*|/\d+)"
+    r"|\d{1,3}(?:[,'\u2019]\d{3})+|\d{1,3}(?:\.\d{3}){2,})"
+)
+"""Words joined by hyphens or underscores, Node.js, HTTP/2 and 1,000,000; not paths, versions, dates and times."""
+JOINERS = dict.fromkeys(map(ord, "-_./,'\u2019"))
+
+CAMEL = re.compile(
+    r"(?<=[a-z\u00df-\u00f6\u00f8-\u00ff])(?=[A-Z\u00c0-\u00d6\u00d8-\u00de][^\W\d_])"
+    r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})|(?<=[0-9])(?=[A-Z][a-z]{2})"
+)
+"""Where a part of a name begins, as in loadTariffTable and XMLHttpRequest: the same places as in `parted_words` in SQL."""
+LEVEL = re.compile(
+    r"(?<![^\W_])([A-Za-z]{2,})(?=[0-9]+(?![^\W_]))|(?<![^\W_])([0-9]+)(?=(?!st\b|nd\b|rd\b|th\b)[A-Za-z]{1,5}(?![^\W_]))"
+)
+"""The first part of a name with a number, or of a number with its unit: HTTP404 and 10GB."""
+ZEROS = re.compile(r"(?<![.\w])(?:0[Xx](?=[0-9A-Fa-f]{2})|0+(?=[1-9][0-9])|00+(?=[1-9]\b))")
+LONG_NUMBER = re.compile(r"[1-9][0-9]{3,11}")
+THOUSANDS = re.compile(r"(?<=[0-9])(?=(?:[0-9]{3})+$)")
+
+BLANKS = "[ \u00a0\u202f]"
+APART = re.compile(
+    rf"\b(?=([1-9][0-9]{{0,2}}(?:{BLANKS}[0-9]{{3}})+|[0-9]+{BLANKS}[A-Za-z]{{1,5}}|[A-Za-z]{{2,20}}{BLANKS}[0-9]+)\b)"
+)
+"""Two words that are often written as one, since one of them is a number, and numbers with blanks."""
+BLANK = re.compile(BLANKS)
+
+
+def find_spellings(text: str) -> tuple[tuple[str, str], ...]:
+    """Words of a text, each with another spelling that entries may have: dry-run with dryrun, 10GB with 10 GB and the
+    reverse, loadTariffTable with its parts, and 1000000 with 1 000 000, which stands for 1,000,000 too.
+    """
+    return tuple(islice(dict.fromkeys(_spell_otherwise(text[:2000].translate(INVISIBLE))), MOST_SPELLINGS))
+
+
+def _spell_otherwise(text: str) -> Iterator[tuple[str, str]]:
+    for word in CHAIN.findall(text):
+        if JOINED.fullmatch(word):
+            yield word, word.translate(JOINERS)
+        parts = ZEROS.sub("", CAMEL.sub(" ", LEVEL.sub(r"\1\2 ", word)))
+        if parts != word:
+            yield word, parts
+        if LONG_NUMBER.fullmatch(word):
+            yield word, THOUSANDS.sub(" ", word)
+    for words in APART.findall(text):
+        yield words, BLANK.sub("", words)
 
 
 def needs_vector(query: SearchQuery) -> bool:

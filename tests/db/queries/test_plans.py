@@ -108,6 +108,8 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
             {
                 "tenant_id": filled.first,
                 "query": "rare7 shared3",
+                "spelt": [],
+                "spellings": [],
                 "synonym_terms": [],
                 "synonyms": [],
                 "synonym_weight": 1.0,

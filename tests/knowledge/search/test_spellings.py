@@ -115,7 +115,7 @@ QUERIES = (
     ("8007a12b", "0x8007A12B", "8007a12b"),
     ("multiregion", "multi-region", "multiregion"),
     ("pre-flight", "preflight", "preflight"),
-    ("pre flight", "preflight", "preflight"),
+    ("multi-region", "multi-region", "multi"),
     ("Datenspeicherraum", "Daten\u00adspeicher", "datenspeicherraum"),
     ("zerowidth", "zero\u200bwidth", "zerowidth"),
     ("zero\u00adwidth", "zero\u200bwidth", "zerowidth"),

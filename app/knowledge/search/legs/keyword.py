@@ -15,7 +15,7 @@ from app.db.queries.search import NO_REPAIRS, EntryFilter, Exclusion, KeywordMat
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import find_synonyms, is_identifier
+from app.knowledge.search.query import find_spellings, find_synonyms, is_identifier
 from app.knowledge.words import find_words, is_run, remove_runs, spell
 from app.telemetry.tracing import span
 
@@ -154,12 +154,14 @@ class KeywordHits(KeywordMatches):
     Attributes:
         whole: whether the query is an identifier that these entries contain as a whole.
         replacements: what was searched for in place of words of the query.
+        ignored: stop words of the query that were not searched for, if the search is explained.
         only_pending: whether the search uses only the hits that have no vector yet, as in mode `semantic`.
     """
 
     whole: bool
     replacements: Replacements
     seconds: float
+    ignored: Sequence[str] = ()
     only_pending: bool = False
 
     @property
@@ -217,6 +219,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
         plan.keyword_budget,
         phrases=plan.asked.phrases,
         compound_words=compound_words(text),
+        spellings=find_spellings(text),
         synonyms=find_synonyms(plan.tenant.settings.synonyms, text),
         compared=None if vector is None or not plan.compares_keyword_hits else (plan.tenant.space, vector),
     )
@@ -224,7 +227,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
     with span("keyword") as seen:
         if is_identifier(text) and not asked.synonyms:
             # Entries with a part of the identifier count only if no entry has it as a whole.
-            found = await db.match_words(session, replace(asked, whole=True, compound_words=()))
+            found = await db.match_words(session, replace(asked, whole=True, compound_words=(), spellings=()))
         whole = bool(found.hits)
         if not whole:
             found = await db.match_words(session, asked)
@@ -233,14 +236,17 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
                 if repairs:
                     found = await db.match_words(session, replace(asked, repairs=repairs))
         replacements = await describe_replacements(session, text, repairs, found)
+        ignored = await db.list_ignored_words(session, text) if plan.query.explain and not whole else ()
         seen.set(hits=len(found.hits), matches=found.total)
     log.debug("keyword leg: %d entries of %d", len(found.hits), found.total)
     seconds = time.perf_counter() - started
-    return KeywordHits(**same_fields(found, KeywordHits), whole=whole, replacements=replacements, seconds=seconds)
+    return KeywordHits(
+        **same_fields(found, KeywordHits), whole=whole, replacements=replacements, ignored=ignored, seconds=seconds
+    )
 
 
 async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]:
-    """Alternative queries for words of the plan's query: synonyms, compounds and their parts, and completions.
+    """Alternative queries for words of the plan's query: synonyms, compounds, their parts, other spellings, completions.
 
     For an identifier there are only synonyms: it is searched for as a whole.
     """
@@ -250,7 +256,13 @@ async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]
         return ()
     everything = EntryFilter(include_superseded=True)
     asked = KeywordQuery(
-        text, everything, 1, plan.keyword_budget, compound_words=compound_words(text), synonyms=synonyms
+        text,
+        everything,
+        1,
+        plan.keyword_budget,
+        compound_words=compound_words(text),
+        spellings=find_spellings(text),
+        synonyms=synonyms,
     )
     found = await db.match_words(session, asked)
     if found.unknown or not found.hits:
