@@ -7,7 +7,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import TypeAlias
 
 from Stemmer import Stemmer
@@ -82,11 +82,20 @@ _SPELT = str.maketrans({"+": "plus", "#": "sharp", "&": "and", ".": "", " ": ""}
 SPECIAL = re.compile(rf"{NAME.pattern}|(?P<chain>[^\W_]+(?:[-_./,'\u2019][^\W_]+)+)|(?P<inner>[^\W_]{{2,}})")
 """A name, words that punctuation joins, or a word that may have parts."""
 
-_JOINERS: Mapping[int, str | None] = dict.fromkeys(map(ord, "-_./,'\u2019"))
-_SQUEEZED = {**_JOINERS, **_SPELT}
+JOINERS = "-_./,'\u2019"
+_WITHOUT_JOINERS = str.maketrans("", "", JOINERS)
+_ASCII_JOINERS = JOINERS.encode("ascii", "ignore")
+_SQUEEZED = {" & ": "and", "&": "and", "+": "plus", "#": "sharp"}
+_SIGNED = {"plus": r"(?:plus|\+)", "sharp": "(?:sharp|#)", "and": "(?:and| ?& ?)"}
+_PIECE = re.compile("plus|sharp|and|.", re.DOTALL)
 _PART = re.compile(
     r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ]{2})|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿ]+|(?<![^\W_])0[Xx](?P<hex>[0-9A-Fa-f]{2,})|0*(?P<number>[0-9]+)"
 )
+
+
+def join_parts(word: str) -> str:
+    """A word without what joins its parts: dryrun for dry-run."""
+    return word.translate(_WITHOUT_JOINERS)
 
 
 def spell_name(name: str) -> str:
@@ -100,12 +109,12 @@ def find_names(text: str) -> list[str]:
 
 
 def find_forms(text: str) -> Iterator[tuple[int, int, str]]:
-    """The other forms of a text's words, each with its place: those of `part_lexemes` in SQL, and of `find_spellings`."""
+    """The other forms of a text's words, each with its place: as `part_lexemes` in SQL, and as `find_spellings`."""
     for match in SPECIAL.finditer(text):
         start, end = match.span()
         if match["chain"] or match["inner"]:
             if match["chain"]:
-                yield start, end, match[0].translate(_JOINERS).lower()
+                yield start, end, join_parts(match[0]).lower()
             parts = list(_PART.finditer(text, start, end))
             for place, part in enumerate(parts):
                 word = part["hex"] or part["number"] or part[0]
@@ -260,6 +269,11 @@ MOST_PLACES = 2_000
 them, and finding the best window takes a microsecond for each.
 """
 
+MOST_WORDS_IN_FORMS = 16
+"""Words of the query that are looked for in other forms."""
+MOST_AROUND = 100
+"""Characters before and after a place that may belong to its word."""
+
 PREFIXED = frozenset(("arabic", "indonesian", "irish", "tamil", "yiddish"))
 """Languages whose stemmers remove prefixes."""
 
@@ -341,16 +355,24 @@ class Vocabulary:
         return positions
 
     def _find_forms(self, text: str, regular: str, found: Collection[str]) -> Iterator[Found]:
-        """The words of the query that the text has in another form only: most texts are not looked through."""
-        missing = [key for key in self.terms if key not in found]
-        if not missing:
-            return
-        squeezed = regular.translate(_SQUEEZED)
-        if not any(key.removeprefix("dot")[: max(2, len(key) - 1)] in squeezed for key in missing):
-            return
-        wanted = frozenset(missing)
-        places = ((s, e, key) for s, e, form in find_forms(text) for key in {self._stem(form), form} & wanted)
-        yield from islice(places, MOST_PLACES)
+        """The words of the query that the text has in another form only. Only places where one may be are read."""
+        missing = [key for key in islice(self.terms, MOST_WORDS_IN_FORMS) if key not in found]
+        squeezed = _squeeze(regular) if missing else ""
+        for key in missing:
+            begun = _begin(key)
+            if begun not in squeezed:
+                continue
+            places = _find_parts(begun, text, regular)
+            if squeezed.count(begun) > regular.count(begun):
+                places = chain(places, (match.span() for match in _match_joined(key).finditer(regular)))
+            read = -1
+            for start, end in islice(places, MOST_PLACES):
+                start, end = _widen(text, start, end)
+                word = text[start:end]
+                if end != read and not (word.isalpha() and word[1:].islower()):
+                    forms = find_forms(word)
+                    yield from ((start + f, start + t, key) for f, t, form in forms if key in (form, self._stem(form)))
+                read = end
 
     def list_matched(self, found: Sequence[tuple[str, Sequence[Found]]]) -> tuple[str, ...]:
         """The words of the query that texts have, each with what `find` found in it; of runs, the longest parts."""
@@ -378,11 +400,58 @@ class Vocabulary:
         if not (word[0].isascii() or self._any_first or fold(unify(word[0]).lower(), "simple")[:1] in self._first):
             return None
         stem = self._stem(word)
-        if stem not in self.terms and not word.isascii():
-            stem = self._stem(fold(unify(word).lower(), "simple"))  # as `plain_lexemes` in SQL
         if stem not in self.terms:
-            stem = fold(unify(word).lower(), "simple")  # as `stop_lexemes` in SQL
+            plain = word if word.isascii() else fold(unify(word).lower(), "simple")  # as `stop_lexemes` in SQL
+            stem = plain if word.isascii() or plain in self.terms else self._stem(plain)  # as `plain_lexemes` in SQL
         return stem if stem in self.terms else None
+
+
+def _squeeze(regular: str) -> str:
+    """A text in lowercase with its joined words and its names with signs as one word each."""
+    if regular.isascii():
+        squeezed = regular.encode().translate(None, _ASCII_JOINERS).decode()
+    else:
+        squeezed = regular
+        for joiner in JOINERS:
+            squeezed = squeezed.replace(joiner, "")
+    for sign, word in _SQUEEZED.items():
+        if sign in squeezed:
+            squeezed = squeezed.replace(sign, word)
+    return squeezed
+
+
+def _begin(key: str) -> str:
+    """How the other forms of a word begin: a stem and its word may differ in the last letter."""
+    name = key.removeprefix("dot")
+    return name[:-1] if len(name) > 3 else name
+
+
+def _find_parts(begun: str, text: str, regular: str) -> Iterator[tuple[int, int]]:
+    """Where such a part of a word, or a word with parts, begins: not inside a word of letters that are alike."""
+    start = regular.find(begun)
+    while start >= 0:
+        before, first = text[start - 1 : start], text[start]
+        if not before.isalnum() or first.isupper() or before.isdigit() != first.isdigit() or before == "0":
+            yield start, start + len(begun)
+        start = regular.find(begun, start + 1)
+
+
+@lru_cache(maxsize=1024)
+def _match_joined(key: str) -> re.Pattern[str]:
+    """A pattern for how a word begins whose parts are joined, or a name with signs."""
+    joiner = f"[{re.escape(JOINERS)}]?"
+    pieces = [_SIGNED.get(piece) or re.escape(piece) for piece in _PIECE.findall(key.removeprefix("dot"))]
+    return re.compile(joiner.join(pieces[:-1]) + f"{joiner}(?:{pieces[-1]})?")
+
+
+def _widen(text: str, start: int, end: int) -> tuple[int, int]:
+    """The place up to the next blanks."""
+    least, most = max(0, start - MOST_AROUND), min(len(text), end + MOST_AROUND)
+    while start > least and not text[start - 1].isspace():
+        start -= 1
+    while end < most and not text[end].isspace():
+        end += 1
+    return start, end
 
 
 def _list_wide(text: str) -> Collection[str]:

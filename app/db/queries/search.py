@@ -176,7 +176,7 @@ NO_REPAIRS = Repairs()
 
 
 class Compound(NamedTuple):
-    """Words of the query, and the lexemes of their parts, their compound or another spelling in entries of the language."""
+    """Words of the query, and the lexemes of their parts, compound or other spelling in entries of the language."""
 
     language: str
     asked: Sequence[str]

@@ -42,9 +42,11 @@ with languages as materialized (
             from languages l
            cross join unnest(:spelt::text[], :spellings::text[]) s (term, spelling)
            cross join lateral (
-             select text_phrase(l.language, s.spelling) as query,
-                    tsvector_to_array(asked_lexemes(l.language, s.term, s.term)) as replaced,
-                    tsvector_to_array(text_lexemes(l.language, s.spelling)) as lexemes offset 0) f
+             select tsvector_to_array(asked_lexemes(l.language, s.term, s.term)) as replaced, n.query,
+                    case when n.is_capital then array[s.spelling] else tsvector_to_array(text_lexemes(l.language, s.spelling)) end as lexemes
+               from (select c.is_capital, case when c.is_capital then keyword.word_query(s.spelling)::tsquery
+                                               else text_phrase(l.language, s.spelling) end as query
+                       from (select s.spelling ~ '^[A-Z][a-z]$' as is_capital) c) n offset 0) f
            where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and not f.lexemes <@ f.replaced
              and (numnode(f.query) > 1 or strpos(s.spelling, ' ') = 0)) x
 ), matched as materialized (

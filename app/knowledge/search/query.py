@@ -13,7 +13,7 @@ from app.contract.filters import FIELDS, FieldPath, Group, Negation, Term, Test,
 from app.contract.search import SearchQuery
 from app.contract.settings import read_synonyms
 from app.db.queries.search import Condition, EntryFilter
-from app.knowledge.words import INVISIBLE, find_words, fold, is_run, unify
+from app.knowledge.words import INVISIBLE, find_words, fold, is_run, join_parts, unify
 
 QUOTED = re.compile(
     r'(?<![\w"])"([^"\s][^"]{1,300})"(?![\w}\]:])|„([^„“”]{3,300})[“”]|“([^“”]{2,300})”|«([^«»]{2,300})»|»([^«»]{2,300})«'
@@ -122,18 +122,20 @@ JOINED = re.compile(
     r"|\d{1,3}(?:[,'\u2019]\d{3})+|\d{1,3}(?:\.\d{3}){2,})"
 )
 """Words joined by hyphens or underscores, Node.js, HTTP/2 and 1,000,000; not paths, versions, dates and times."""
-JOINERS = dict.fromkeys(map(ord, "-_./,'\u2019"))
 
 CAMEL = re.compile(
     r"(?<=[a-z\u00df-\u00f6\u00f8-\u00ff])(?=[A-Z\u00c0-\u00d6\u00d8-\u00de][^\W\d_])"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})|(?<=[0-9])(?=[A-Z][a-z]{2})"
 )
-"""Where a part of a name begins, as in loadTariffTable and XMLHttpRequest: the same places as in `parted_words` in SQL."""
+"""Where a part of a name begins, as in loadTariffTable and XMLHttpRequest: the places of `parted_words` in SQL."""
 LEVEL = re.compile(
-    r"(?<![^\W_])([A-Za-z]{2,})(?=[0-9]+(?![^\W_]))|(?<![^\W_])([0-9]+)(?=(?!st\b|nd\b|rd\b|th\b)[A-Za-z]{1,5}(?![^\W_]))"
+    r"(?<![^\W_])([A-Za-z]{2,})(?=[0-9]+(?![^\W_]))"
+    r"|(?<![^\W_])([0-9]+)(?=(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,5}(?![^\W_]))"
 )
 """The first part of a name with a number, or of a number with its unit: HTTP404 and 10GB."""
 ZEROS = re.compile(r"(?<![.\w])(?:0[Xx](?=[0-9A-Fa-f]{2})|0+(?=[1-9][0-9])|00+(?=[1-9]\b))")
+LANGUAGE = re.compile(r"([a-z]{1,6})-?lang", re.IGNORECASE)
+"""The name of a programming language that is a common word: golang."""
 LONG_NUMBER = re.compile(r"[1-9][0-9]{3,11}")
 THOUSANDS = re.compile(r"(?<=[0-9])(?=(?:[0-9]{3})+$)")
 
@@ -155,10 +157,12 @@ def find_spellings(text: str) -> tuple[tuple[str, str], ...]:
 def _spell_otherwise(text: str) -> Iterator[tuple[str, str]]:
     for word in CHAIN.findall(text):
         if JOINED.fullmatch(word):
-            yield word, word.translate(JOINERS)
+            yield word, join_parts(word)
         parts = ZEROS.sub("", CAMEL.sub(" ", LEVEL.sub(r"\1\2 ", word)))
         if parts != word:
             yield word, parts
+        if language := LANGUAGE.fullmatch(word):
+            yield word, language[1].capitalize()
         if LONG_NUMBER.fullmatch(word):
             yield word, THOUSANDS.sub(" ", word)
     for words in APART.findall(text):

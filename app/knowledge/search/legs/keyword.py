@@ -246,7 +246,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
 
 
 async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]:
-    """Alternative queries for words of the plan's query: synonyms, compounds, their parts, other spellings, completions.
+    """Alternative queries for words of the plan's query: synonyms, compounds and parts, other spellings, completions.
 
     For an identifier there are only synonyms: it is searched for as a whole.
     """
