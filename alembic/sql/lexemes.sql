@@ -435,13 +435,15 @@ language plpgsql immutable strict parallel safe
 as $$
 declare
   letters constant text := public.unified_text(query);
-  marked constant text := public.marked_words(query);
+  marked text;
   names tsvector := '';
   lexemes tsvector;
   capitals text[];
   stems regdictionary;
 begin
-  if marked <> '' then
+  -- Most queries have nothing that marked_words() finds, which takes longer.
+  if query ~ '[-._/:&#+]|[0-9A-Za-z][A-Z]|0x' then
+    marked := public.marked_words(query);
     names := public.name_lexemes(public.special_words(marked, case when letters = query then marked else public.marked_words(letters) end));
   end if;
   if words = '' then
@@ -458,7 +460,7 @@ begin
     end if;
     return lexemes || array_to_tsvector(capitals);
   end if;
-  if letters !~ '[A-Z]' then
+  if letters !~ '.[A-Z]|^[A-Z][a-z]?\M' then
     return lexemes || names;
   end if;
   stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
