@@ -428,7 +428,7 @@ grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
 -- The lexemes to look for: those of the words, and the names of the query. `words` is the query or, if it consists of a name, empty:
 -- then only entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in
--- capitals or, after the first word, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If
+-- capitals or, inside a sentence, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If
 -- all are stop words, those in capitals are meant if there are any ("what is IT"). Only stop words and names have no positions then.
 create or replace function asked_lexemes(language text, words text, query text) returns tsvector
 language plpgsql immutable strict parallel safe
@@ -469,8 +469,9 @@ begin
              when ts_lexize(stems, lower(w.word)) <> '{}' then case when length(w.word) = 2 then array[w.word] end
              when letters = upper(letters) or w.word in ('I', 'AND', 'OR', 'NOT') then null
              when length(w.word) > 1 and w.word = upper(w.word) then array[lower(w.word), w.word]
-             when w.place > 1 or ltrim(letters, ' "''(') not like w.word || '%' then array[lower(w.word)] end) collate "C"
-      from (select m.part[1] as word, m.place from regexp_matches(letters, '(?<![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])[A-Z][A-Za-z]{0,3}(?![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])', 'g') with ordinality m (part, place)) w));
+             when ltrim(letters, ' "''(') not like w.word || '%' and letters !~ ('[.!?:][[:space:]"''(]+' || w.word || '\M')
+               then array[lower(w.word)] end) collate "C"
+      from (select m.part[1] as word from regexp_matches(letters, '(?<![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])[A-Z][A-Za-z]{0,3}(?![0-9A-Za-z_\u00aa-\u02ff\u0370-\u1fff\u2c00-\U0003ffff])', 'g') m (part)) w));
 end $$;
 revoke all on function asked_lexemes(text, text, text) from public;
 grant execute on function asked_lexemes(text, text, text) to kb_reader;

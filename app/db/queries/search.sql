@@ -38,17 +38,18 @@ with languages as materialized (
            where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
              and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
           union all
-          select l.language, f.query::text, f.replaced, array[s.term], f.lexemes
+          select l.language, q.query, f.replaced, array[s.term], f.lexemes
             from languages l
            cross join unnest(:spelt::text[], :spellings::text[]) s (term, spelling)
            cross join lateral (
-             select tsvector_to_array(asked_lexemes(l.language, s.term, s.term)) as replaced, n.query,
-                    case when n.is_capital then array[s.spelling] else tsvector_to_array(text_lexemes(l.language, s.spelling)) end as lexemes
-               from (select c.is_capital, case when c.is_capital then keyword.word_query(s.spelling)::tsquery
-                                               else text_phrase(l.language, s.spelling) end as query
-                       from (select s.spelling ~ '^[A-Z][a-z]$' as is_capital) c) n offset 0) f
+             select tsvector_to_array(asked_lexemes(l.language, s.term, s.term)) as replaced,
+                    case when s.spelling ~ '^[A-Z][a-z]$' then array[s.spelling]
+                         else tsvector_to_array(text_lexemes(l.language, s.spelling)) end as lexemes offset 0) f
+           cross join lateral (
+             select case when strpos(s.spelling, ' ') > 0 then text_phrase(l.language, s.spelling)::text
+                         else keyword.word_query(f.lexemes[1]) end as query offset 0) q
            where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and not f.lexemes <@ f.replaced
-             and (numnode(f.query) > 1 or strpos(s.spelling, ' ') = 0)) x
+             and (strpos(s.spelling, ' ') > 0) = (strpos(q.query, '<') > 0)) x
 ), matched as materialized (
   select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
     from (select language, array_agg(query order by place) as queries from possible group by language) q
