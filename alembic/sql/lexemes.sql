@@ -426,15 +426,16 @@ end $$;
 revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
--- The lexemes to look for: those of the words, and the names of the query. `words` is the query or, if it consists of a name, empty:
--- then only entries with all of it are looked for. Stop words are left out, unless the query has no others, or writes one in
+-- The lexemes to look for: those of the words, and the names of the query. `words` is the query, perhaps corrected, or empty if only
+-- entries with its names as a whole are looked for. Stop words are left out, unless the query has no others, or writes one in
 -- capitals or, inside a sentence, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If
 -- all are stop words, those in capitals are meant if there are any ("what is IT"). Only stop words and names have no positions then.
 create or replace function asked_lexemes(language text, words text, query text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
 declare
-  letters constant text := public.unified_text(query);
+  letters constant text := public.unified_text(words);
+  unified text;
   marked text;
   names tsvector := '';
   lexemes tsvector;
@@ -443,8 +444,9 @@ declare
 begin
   -- Most queries have nothing that marked_words() finds, which takes longer.
   if query ~ '[-._/:&#+]|[0-9A-Za-z][A-Z]|0x' then
+    unified := case when words = query then letters else public.unified_text(query) end;
     marked := public.marked_words(query);
-    names := public.name_lexemes(public.special_words(marked, case when letters = query then marked else public.marked_words(letters) end));
+    names := public.name_lexemes(public.special_words(marked, case when unified = query then marked else public.marked_words(unified) end));
   end if;
   if words = '' then
     return names;
