@@ -427,7 +427,7 @@ revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
 -- The lexemes to look for: those of the words, and the names of the query. `words` is the query, perhaps corrected, or empty if only
--- entries with its names as a whole are looked for. Stop words are left out, unless the query has no others, or writes one in
+-- entries with its names as a whole are looked for. Stop words are left out, unless a short query has no others, or it writes one in
 -- capitals or, inside a sentence, with a capital letter ("US warehouse", "songs by The Who"); AND, OR and NOT are not meant so. If
 -- all are stop words, those in capitals are meant if there are any ("what is IT"). Only stop words and names have no positions then.
 create or replace function asked_lexemes(language text, words text, query text) returns tsvector
@@ -452,7 +452,7 @@ begin
     return names;
   end if;
   lexemes := public.parsed_lexemes(language, letters);
-  if lexemes = '' and names = '' then
+  if lexemes = '' and names = '' and length(letters) <= 100 then
     lexemes := strip(public.parsed_lexemes('simple', letters));
     capitals := array(
       select distinct m.part[1] from regexp_matches(case when length(lexemes) = 1 then upper(letters) else letters end,

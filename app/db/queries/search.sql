@@ -84,7 +84,7 @@ with languages as materialized (
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
   union all
   select s.language, s.phrase
-    from (select language, text_phrase('simple', left(:words, 500)) as phrase from words
+    from (select language, text_phrase('simple', left(:words, 100)) as phrase from words
            group by language having not bool_or(is_placed) offset 0) s
    where numnode(s.phrase) > 1
 )
