@@ -422,7 +422,7 @@ def _squeeze(regular: str) -> str:
 
 def _begin(key: str) -> str:
     """How the other forms of a word begin: a stem and its word may differ in the last letter."""
-    name = key.removeprefix("dot")
+    name = key.removeprefix("dot") or key
     return name[:-1] if len(name) > 3 else name
 
 
@@ -440,7 +440,7 @@ def _find_parts(begun: str, text: str, regular: str) -> Iterator[tuple[int, int]
 def _match_joined(key: str) -> re.Pattern[str]:
     """A pattern for how a word begins whose parts are joined, or a name with signs."""
     joiner = f"[{re.escape(JOINERS)}]?"
-    pieces = [_SIGNED.get(piece) or re.escape(piece) for piece in _PIECE.findall(key.removeprefix("dot"))]
+    pieces = [_SIGNED.get(piece) or re.escape(piece) for piece in _PIECE.findall(key.removeprefix("dot") or key)]
     return re.compile(joiner.join(pieces[:-1]) + f"{joiner}(?:{pieces[-1]})?")
 
 

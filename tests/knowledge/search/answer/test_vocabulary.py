@@ -19,6 +19,7 @@ from app.knowledge.words import (
 LETTERS = st.sampled_from("aàéßbt1²٣文字กิ·._-İ'\u2028\u0301 \n")
 
 
+@example(["The dot.", "Connect the .dots"], "dot")
 @given(st.lists(st.text(LETTERS, max_size=30), max_size=4), st.sampled_from(["a", "ab", "à1", "ß", "t"]))
 def test_each_word_is_found_wherever_it_stands_alone_or_else_in_others(texts: list[str], word: str) -> None:
     stem = find_stemmer("simple")
