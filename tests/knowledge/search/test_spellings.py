@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from app.contract.search import SearchQuery
 from app.db.rows import new_id
 from tests.knowledge.writing import write
 
+MODES: Sequence[Literal["keyword", "hybrid"]] = ("keyword", "hybrid")
 CASES = Path(__file__).parents[4] / "shared" / "cases" / "search"
 
 TEXTS = (
@@ -138,7 +139,7 @@ async def find_wrong(
     await write(services, tenant, *texts, **fields)
     await services.embedder.embed_all(tenant.id)
     wrong = []
-    for (query, expected, *terms), mode in product(asked, ("keyword", "hybrid")):
+    for (query, expected, *terms), mode in product(asked, MODES):
         hit = next(iter(await services.search.search(tenant.id, SearchQuery(query=query, mode=mode))), None)
         if hit is None or expected not in hit.content or not set(terms) <= set(hit.matched_terms):
             wrong.append((mode, query, hit and hit.content, hit and hit.matched_terms))
