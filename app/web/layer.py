@@ -230,8 +230,15 @@ HEADERS = (
     "Last-Event-ID",
 )
 EXPOSED = (
-    "ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-ID", "Mcp-Session-Id", "Deprecation", "Sunset",
-)  # fmt: skip
+    "ETag",
+    "Location",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Request-ID",
+    "Mcp-Session-Id",
+    "Deprecation",
+    "Sunset",
+)
 
 
 def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:
