@@ -1,17 +1,18 @@
 -- Entries: reading, paging, writing, deleting, and finding related entries.
 
 -- name: fetch
+with model as materialized (select model_id from tenants where id = :tenant_id),
+waiting as materialized (
+  select p.entry_id from pending_embeddings p
+   where p.tenant_id = :tenant_id and p.entry_id = any (:ids::uuid[]) and p.model_id = (select model_id from model))
 select {e.written}, a.name as asset_name, e.chunk_index, e.quarantined,
-       case when exists (select from pending_embeddings p
-                          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = t.model_id)
-            then 'pending'
+       case when e.id in (select entry_id from waiting) then 'pending'
             -- With a limit it is looked up for each entry, where `exists` may read all vectors of the tenant.
             when (select true from embeddings k
-                   where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = t.model_id limit 1)
+                   where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = (select model_id from model) limit 1)
             then 'ready' else 'none' end as embedding_status,
        e.version, e.created_at, e.updated_at
-  from entries e join tenants t on t.id = :tenant_id
-  left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+  from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock

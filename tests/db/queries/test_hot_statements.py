@@ -47,12 +47,14 @@ class Task:
         entries: how many rows of entries one step of a statement may look at.
         vectors: the same of embeddings; None: all of the tenant, while it is small enough to compare them all.
         buffers: the pages that it may read altogether in a tenant of at most 1,000 entries, and of 100,000.
+        keys: how many rows it looks up by their keys, each through one page more where a small tenant has a large neighbour.
     """
 
     run: Callable[[Services, UUID, int], Awaitable[object]]
     entries: int
     vectors: int | None
     buffers: tuple[int, int]
+    keys: int = 0
 
 
 def search(**options: Any) -> Callable[[Services, UUID, int], Awaitable[object]]:
@@ -82,12 +84,12 @@ async def read_context(services: Services, tenant: UUID, _: int) -> None:
 
 # A leg gives 150 candidates, whose rows are read.
 TASKS = {
-    "search": Task(search(), 1_300, None, (1_800, 10_000)),
+    "search": Task(search(), 1_300, None, (1_800, 10_000), keys=320),
     "search by words": Task(search(mode="keyword"), 1_300, 0, (700, 3_000)),
-    "search by meaning": Task(search(mode="semantic"), 200, None, (700, 8_000)),
+    "search by meaning": Task(search(mode="semantic"), 200, None, (700, 8_000), keys=170),
     "search with a tag": Task(search(tags=["t17"]), 1_300, None, (2_500, 8_000)),
     # Whether each of the entries has a vector is looked up by its key.
-    "list": Task(lambda services, tenant, _: services.entries.list_entries(tenant, limit=20), 50, 50, (200, 300)),
+    "list": Task(lambda services, tenant, _: services.entries.list_entries(tenant, limit=20), 50, 50, (200, 300), 60),
     "read": Task(read_entry, 20, 10, (100, 200)),
     # Of an entry's tags, one is on a third of all entries.
     "related": Task(read_related, 34_000, 50, (300, 12_000)),
@@ -146,7 +148,9 @@ class Scene:
 
     def bound(self, task: Task, tenant: UUID) -> int:
         """How many pages the task may read."""
-        return task.buffers[self.tenants[tenant] > 1_000]
+        if self.tenants[tenant] > 1_000:
+            return task.buffers[1]
+        return task.buffers[0] + (task.keys if max(self.tenants.values()) > 1_000 else 0)
 
     @staticmethod
     def pages(times: Sequence[Sequence[Executed]]) -> int:
