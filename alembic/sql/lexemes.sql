@@ -305,8 +305,9 @@ begin
     parts := regexp_replace(parts, '\m([A-Za-z]{3,})[0-9]+\M', '\& \1', 'g');
   end if;
   if marked ~ '[-/.]' then
-    joined := (select string_agg(translate(m.part[1], '-/.', ''), ' ') from regexp_matches(marked,
-      '(?:^| )([[:alpha:]]{1,12}(?:-[[:alpha:]]{1,12}){1,2}|[[:alpha:]]{1,12}(?:-[0-9]{1,8}|\.[[:alpha:]]{1,3})|[0-9]{1,8}-[[:alpha:]]{1,12}|[[:alnum:]]{1,6}/[[:alnum:]]{1,6})[.:]*(?= |$)', 'g') m (part));
+    joined := (select string_agg(translate(w.word, '-/.', ''), ' ') from unnest(string_to_array(marked, ' ')) m (word)
+                 cross join lateral (select rtrim(m.word, '.:')) w (word)
+                where translate(w.word, '-/.', '') <> w.word and w.word ~ '^(?:[[:alpha:]]{1,12}(?:-[[:alpha:]]{1,12}){1,2}|[[:alpha:]]{1,12}(?:-[0-9]{1,8}|\.[[:alpha:]]{1,3})|[0-9]{1,8}-[[:alpha:]]{1,12}|[[:alnum:]]{1,6}/[[:alnum:]]{1,6})$');
   end if;
   if parts is null and joined is null then
     return '';
@@ -316,20 +317,31 @@ end $$;
 revoke all on function part_lexemes(text, text[], text) from public;
 grant execute on function part_lexemes(text, text[], text) to kb_reader;
 
+-- The dictionary of a language's words, which removes its stop words. Some languages have that of English for words in ASCII.
+create or replace function stems_of(language text, is_ascii boolean) returns regdictionary
+language plpgsql immutable parallel safe
+as $$
+begin
+  return 'pg_catalog.' || case when language = 'simple' then language
+                               when is_ascii and language in ('hindi', 'russian') then 'english_stem'
+                               else language || '_stem' end;
+end $$;
+revoke all on function stems_of(text, boolean) from public;
+grant execute on function stems_of(text, boolean) to kb_reader;
+
 -- The stop words of a text with one spelling.
 create or replace function stop_lexemes(language text, unified text) returns tsvector
 language plpgsql immutable strict parallel safe
 as $$
 declare
   words constant tsvector := to_tsvector('pg_catalog.simple', public.spaced_text(unified));
-  stems regdictionary;
+  stems constant regdictionary := public.stems_of(language, false);
+  ascii_stems constant regdictionary := public.stems_of(language, true);
 begin
-  if language = 'simple' then
-    return '';
-  end if;
-  stems := 'pg_catalog.' || language || '_stem';
   return public.folded_lexemes('simple', ts_delete(words, array(
-    select w.lexeme from unnest(tsvector_to_array(words)) w (lexeme) where ts_lexize(stems, w.lexeme) is distinct from '{}')));
+    select w.lexeme from unnest(tsvector_to_array(words)) w (lexeme)
+     where ts_lexize(case when octet_length(w.lexeme) = length(w.lexeme) then ascii_stems else stems end, w.lexeme)
+           is distinct from '{}')));
 end $$;
 revoke all on function stop_lexemes(text, text) from public;
 grant execute on function stop_lexemes(text, text) to kb_reader;
@@ -341,12 +353,11 @@ language plpgsql immutable strict parallel safe
 as $$
 declare
   capitals text[] := array(select distinct m.part[1] collate "C" from regexp_matches(words, '\m(?:[A-Z]{2,4}|[A-Z][a-z])\M', 'g') m (part));
-  stems regdictionary;
+  stems constant regdictionary := public.stems_of(language, true);
 begin
   if capitals = '{}' then
     return '';
   end if;
-  stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
   return array_to_tsvector(array(
     select unnest(case when ts_lexize(stems, lower(w.word)) <> '{}' then case when length(w.word) = 2 then array[w.word] end
                        when w.word = upper(w.word) then array[lower(w.word), w.word] end)
@@ -440,7 +451,7 @@ declare
   names tsvector := '';
   lexemes tsvector;
   capitals text[];
-  stems regdictionary;
+  stems constant regdictionary := public.stems_of(language, true);
 begin
   -- Most queries have nothing that marked_words() finds, which takes longer.
   if query ~ '[-._/:&#+]|[0-9A-Za-z][A-Z]|0x' then
@@ -465,7 +476,6 @@ begin
   if letters !~ '.[A-Z]|^[A-Z][a-z]?\M' then
     return lexemes || names;
   end if;
-  stems := 'pg_catalog.' || case language when 'simple' then language else language || '_stem' end;
   return lexemes || names || array_to_tsvector(array(
     select distinct unnest(case
              when ts_lexize(stems, lower(w.word)) <> '{}' then case when length(w.word) = 2 then array[w.word] end
@@ -534,8 +544,11 @@ begin
     end if;
     pattern := regexp_replace(pattern, '0(?:\s*[.,/-]?\s*0)+', '0', 'g');
   end if;
-  pattern := btrim(regexp_replace(pattern, '[\s.,;:!?"()]+', ' ', 'g'));
-  if length(regexp_replace(pattern, '[\s!-@\[-`{-~]+', '', 'g')) < 20 then
+  -- A run of spaces and punctuation is one space, and so a space alone is not looked for.
+  pattern := btrim(regexp_replace(pattern, '(?! )[\s.,;:!?"()]|[\s.,;:!?"()]{2,}', ' ', 'g'));
+  -- Nearly every text has so many in its beginning.
+  if length(regexp_replace(left(pattern, 60), '[\s!-@\[-`{-~]+', '', 'g')) < 20
+     and length(regexp_replace(pattern, '[\s!-@\[-`{-~]+', '', 'g')) < 20 then
     return null;
   end if;
   return ('x' || left(md5(pattern), 16))::bit(64)::bigint;

@@ -127,7 +127,18 @@ async def test_languages_of_the_schema_match_the_services(fresh_database: TestDa
             assert await superuser.fetchval(
                 "select text_lexemes($1, 'x') @@ text_phrase($1, 'x') and numnode(text_phrase($1, 'x')) = 1", language
             )
+        dictionaries = await superuser.fetch(
+            """
+            select c.cfgname, t.alias = 'asciiword' as is_ascii, m.mapdict::regdictionary::text as found,
+                   stems_of(c.cfgname, t.alias = 'asciiword')::text as expected
+              from pg_ts_config c join pg_ts_config_map m on m.mapcfg = c.oid
+              join ts_token_type('default') t on t.tokid = m.maptokentype and t.alias in ('asciiword', 'word')
+             where c.cfgname = any ($1::text[])""",
+            LANGUAGES,
+        )
     assert [tuple(re.findall(r"'(\w+)'::text", text)) for text in texts] == [LANGUAGES]
+    assert len(dictionaries) == 2 * len(LANGUAGES)
+    assert not [row for row in dictionaries if row["found"] != row["expected"]]
 
 
 @pytest.fixture
