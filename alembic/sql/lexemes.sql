@@ -454,7 +454,7 @@ declare
   stems constant regdictionary := public.stems_of(language, true);
 begin
   -- Most queries have nothing that marked_words() finds, which takes longer.
-  if query ~ '[-._/:&#+]|[0-9A-Za-z][A-Z]|0x' then
+  if query ~ '[-._/:][[:alnum:]]|[&#+]|[0-9A-Za-z][A-Z]|0x' then
     unified := case when words = query then letters else public.unified_text(query) end;
     marked := public.marked_words(query);
     names := public.name_lexemes(public.special_words(marked, case when unified = query then marked else public.marked_words(unified) end));
