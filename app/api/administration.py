@@ -1,7 +1,6 @@
 """Administration of a tenant, its erasures and its quarantine, and of the platform's tenants."""
 
 from collections.abc import Sequence
-from datetime import date
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -24,7 +23,7 @@ from app.contract.administration import (
 )
 from app.contract.entries import Entry
 from app.contract.erasures import Erasure, NewErasure, Release, Released
-from app.contract.fields import MAX_SUBJECT_CHARACTERS, Moment, Page
+from app.contract.fields import MAX_SUBJECT_CHARACTERS, Day, Moment, Page
 from app.contract.keys import ApiKey, ApiKeyWithSecret, NewKey
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
@@ -64,10 +63,8 @@ async def get_stats(caller: CurrentCaller, reader: CurrentReader, services: Curr
     return json_response(await services.administration.stats(caller.tenant_id, reader=reader))
 
 
-UsageFrom = Annotated[
-    date | None, Query(alias="from", description="The first day (UTC). Default: 29 days before `to`.")
-]
-UsageTo = Annotated[date | None, Query(alias="to", description="The last day. Default: today.")]
+UsageFrom = Annotated[Day | None, Query(alias="from", description="The first day (UTC). Default: 29 days before `to`.")]
+UsageTo = Annotated[Day | None, Query(alias="to", description="The last day. Default: today.")]
 UsageFormat = Annotated[Literal["json", "csv"], Query(description="CSV has the same columns, with a header.")]
 USAGE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}, "example": ",".join(USAGE_COLUMNS)}}}

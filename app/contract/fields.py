@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict, StringConstraints, WithJsonSchema
@@ -83,6 +83,18 @@ def _as_written(moment: object) -> object:
 
 Moment = Annotated[datetime, BeforeValidator(_as_written)]
 """A date and time in a request."""
+
+
+def _as_day(day: object) -> object:
+    if isinstance(day, datetime) or not (
+        isinstance(day, date) or re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(day))
+    ):
+        raise ValueError("must be a date, such as 2026-01-31")
+    return day
+
+
+Day = Annotated[date, BeforeValidator(_as_day)]
+"""A date in a request: pydantic would also accept seconds since 1970."""
 
 
 # Postgres refuses offsets beyond 16 hours.

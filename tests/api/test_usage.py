@@ -74,7 +74,12 @@ async def test_a_day_without_counts_has_what_was_stored_before_it(admin: Caller,
 
 @pytest.mark.parametrize(
     "days",
-    [{"from": "2026-02-01", "to": "2026-01-31"}, {"from": "2025-01-01", "to": "2026-03-01"}, {"from": "yesterday"}],
+    [
+        {"from": "2026-02-01", "to": "2026-01-31"},
+        {"from": "2025-01-01", "to": "2026-03-01"},
+        {"from": "yesterday"},
+        {"from": "0"},
+    ],
 )
 async def test_wrong_days_are_refused(admin: Caller, days: dict[str, str]) -> None:
     problem = expect_problem(await admin.get("/admin/usage", params=days), 422)

@@ -18,7 +18,7 @@ peers = ["first", "second"]
 [generation]
 deterministic = true
 [checks.positive_data_acceptance]
-expected-statuses = ["2xx", "401", "403", "404", "409", "410", "412", "413", "415", "429"]
+expected-statuses = ["2xx", "304", "401", "403", "404", "409", "410", "412", "413", "415", "429"]
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "409", "412", "413", "415", "422", "429"]
 """

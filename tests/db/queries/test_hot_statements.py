@@ -47,7 +47,7 @@ class Task:
         entries: how many rows of entries one step of a statement may look at.
         vectors: the same of embeddings; None: all of the tenant, while it is small enough to compare them all.
         buffers: the pages that it may read altogether in a tenant of at most 1,000 entries, and of 100,000.
-        keys: how many rows it looks up by their keys, each through one page more where a small tenant has a large neighbour.
+        keys: how many rows it looks up by key, each through one page more where a small tenant has a large neighbour.
     """
 
     run: Callable[[Services, UUID, int], Awaitable[object]]
