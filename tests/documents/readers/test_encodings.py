@@ -126,6 +126,14 @@ def test_a_document_tells_its_encoding(name: str) -> None:
     assert (document.encoding, document.encoding_guessed) == ("utf-16-le", False)
 
 
+@pytest.mark.parametrize(("encoding", "text"), [("cp1251", RUSSIAN), ("shift_jis", JAPANESE)])
+@pytest.mark.parametrize("charset", ["", "; charset={}"])
+def test_rows_of_a_table_are_read_in_its_encoding(encoding: str, text: str, charset: str) -> None:
+    data, declared = f"id;text\n1;{text}\n2;{text}".encode(encoding), f"text/csv{charset.format(encoding)}"
+    document = detect_format(data, "a.csv", declared).read(data, LIMITS, declared_codec(declared))
+    assert document.text == f"id: 1 | text: {text}\nid: 2 | text: {text}"
+
+
 @pytest.mark.parametrize("encoding", ["cp866", "utf-8", "cp1251"])
 def test_names_in_a_zip_file_are_those_of_the_system_that_wrote_it(encoding: str) -> None:
     names = ["Контора порта.txt", "Правила возврата.txt"]

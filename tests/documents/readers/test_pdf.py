@@ -21,6 +21,12 @@ def test_pdf_pages_have_their_numbers() -> None:
     assert [document.page_at(offset) for offset in (0, 10, 13, 20)] == [1, 1, 3, 3]
 
 
+def test_characters_above_the_basic_plane_are_read_whole() -> None:
+    letters = ("𝑉", "𠮷", "😀", "a")
+    text = "".join(write_text(word, 40 + 40 * place, 700, font="T4") for place, word in enumerate(("A", "DBD", "C")))
+    assert read_drawn(text, letters=letters).text == "𝑉 a𠮷a 😀"
+
+
 def test_pdf_hyphenation_is_joined() -> None:
     lines = ["Die Wissens-", "suche kennt Ein-", "und Ausgaben, E-", "Mails und 2019-", "2020."]
     text = parse(write_pdf([lines]), LIMITS).text
