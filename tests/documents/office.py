@@ -151,10 +151,12 @@ def write_odf(
     *,
     title: str = "",
     styles: str = "",
+    common: str = "",
     prolog: str = "",
     more: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """An OpenDocument file of this kind (`text`, `presentation`, `spreadsheet`) from the XML of its body."""
+    """An OpenDocument file of this kind (`text`, `presentation`, `spreadsheet`) from the XML of its body, of its own
+    styles and of its common ones."""
     names = " ".join(
         f'xmlns:{short}="{_ODF}:{name}:1.0"' for short, name in (_ODF_NAMES | {"office": "office"}).items()
     )
@@ -165,6 +167,8 @@ def write_odf(
     )
     about = f'<m xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title></m>'
     members = {"META-INF/manifest.xml": "<manifest/>", "content.xml": content, "meta.xml": about}
+    if common:
+        members["styles.xml"] = f"<styles {names}><office:styles>{common}</office:styles></styles>"
     return _write_typed(f"application/vnd.oasis.opendocument.{kind}", {**members, **(more or {})})
 
 

@@ -129,6 +129,17 @@ def test_docx_lists_keep_their_numbers_bullets_and_levels() -> None:
     )
 
 
+def test_docx_numbers_below_a_bullet_begin_again() -> None:
+    numbering = NUMBERING.replace(
+        '<w:lvlText w:val="x"/></w:lvl>', '</w:lvl><w:lvl w:ilvl="1"><w:lvlText w:val="%2."/></w:lvl>'
+    )
+    items = ("one", 0), ("first", 1), ("second", 1), ("two", 0), ("first", 1)
+    body = "".join(numbered(text, 2, level) for text, level in items)
+    assert parse(write_raw_docx(body, numbering=numbering), LIMITS).text == (
+        "- one\n  1. first\n  2. second\n- two\n  1. first"
+    )
+
+
 def test_docx_numbers_of_headings_are_part_of_them() -> None:
     styles = style("h", "heading 1", '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>')
     document = parse(

@@ -45,6 +45,118 @@ def test_opendocument_text_is_read_without_comments_and_deletions() -> None:
     assert [document.text[span.start : span.end] for span in document.hidden] == ["unseen"]
 
 
+NUMBERED = (
+    '<text:list-style style:name="numbers">'
+    '<text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="." text:start-value="5"/>'
+    '<text:list-level-style-number text:level="2" style:num-format="a" style:num-prefix="(" style:num-suffix=")"/>'
+    '<text:list-level-style-number text:level="3" style:num-format="I" text:display-levels="3"/>'
+    '<text:list-level-style-bullet text:level="4" text:bullet-char="x"/></text:list-style>'
+    '<text:list-style style:name="plain"><text:list-level-style-number text:level="1" style:num-format=""/>'
+    '<text:list-level-style-number text:level="2" style:num-format="1" text:display-levels="2"/></text:list-style>'
+)
+
+
+def write_list(*items: str, style: str = "numbers", more: str = "") -> str:
+    named = f' text:style-name="{style}"' if style else ""
+    return f"<text:list{named} {more}>{''.join(items)}</text:list>"
+
+
+def write_item(text: str, *below: str, more: str = "") -> str:
+    return f"<text:list-item {more}><text:p>{text}</text:p>{''.join(below)}</text:list-item>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            write_list(
+                write_item(
+                    "five",
+                    "<text:p>goes on</text:p>",
+                    write_list(
+                        write_item("a", write_list(write_item("I", write_list(write_item("x"), style="")), style="")),
+                        write_item("b"),
+                        style="",
+                    ),
+                ),
+                write_item("six", write_list(write_item("a"), style="")),
+                "<text:list-header><text:p>header</text:p></text:list-header>",
+                write_item("nine", more='text:start-value="9"'),
+            ),
+            "5. five\n  goes on\n  (a) a\n    5.a.I I\n      - x\n  (b) b\n6. six\n  (a) a\nheader\n9. nine",
+        ),
+        (
+            write_list(write_item("five"), more='xml:id="first"')
+            + write_list(write_item("none", write_list(write_item("one"), style="")), style="plain")
+            + write_list(write_item("six"), more='text:continue-list="first"')
+            + write_list(write_item("seven"), more='text:continue-numbering="true"')
+            + write_list(write_item("five"))
+            + write_list(write_item("unknown"), style="unknown"),
+            "5. five\n\nnone\n  1 one\n\n6. six\n\n7. seven\n\n5. five\n\n- unknown",
+        ),
+        (write_list(write_item("", write_list(write_item("a"), style="")), write_item("five")), "  (a) a\n5. five"),
+        (
+            write_list(write_item("five"), write_item("none", more='text:style-override="plain"'), write_item("seven")),
+            "5. five\nnone\n7. seven",
+        ),
+    ],
+)
+def test_items_of_opendocument_lists_have_their_numbers(body: str, text: str) -> None:
+    document = read("odt", write_odf("text", body, styles=NUMBERED))
+    assert document.text == text
+    frame = f"<draw:page><draw:frame><draw:text-box>{body}</draw:text-box></draw:frame></draw:page>"
+    assert read("odp", write_odf("presentation", frame, styles=NUMBERED)).text == text
+    assert read("odt", write_odf("text", body, common=NUMBERED)).text == text
+
+
+def test_items_in_a_cell_have_their_numbers_and_comments_are_left_out() -> None:
+    items = write_list(write_item("five<office:annotation><text:p>a comment</text:p></office:annotation>"))
+    note = "<text:p>six<text:note><text:note-body><text:p>note</text:p></text:note-body></text:note></text:p>"
+    row = f"<table:table-row><table:table-cell>{items}{note}</table:table-cell><table:table-cell/></table:table-row>"
+    document = read("odt", write_odf("text", f"<table:table>{row}</table:table>", styles=NUMBERED))
+    assert document.text == "| 5. five six note |  |"
+
+
+OUTLINE = (
+    '<text:outline-style><text:outline-level-style text:level="1" style:num-format="1"/>'
+    '<text:outline-level-style text:level="2" style:num-format="1" text:display-levels="2" style:num-suffix=")"/>'
+    '<text:outline-level-style text:level="3" style:num-format=""/></text:outline-style>'
+)
+
+
+def test_numbers_of_opendocument_headings_are_part_of_them() -> None:
+    def head(text: str, level: int, more: str = "") -> str:
+        return f'<text:h text:outline-level="{level}" {more}><text:number>x</text:number>{text}</text:h>'
+
+    restarted = 'text:restart-numbering="true" text:start-value="7"'
+    headings = (
+        head("Cranes", 1) + head("Ropes", 2) + head("Hooks", 3) + head("Lamps", 1) + head("Wicks", 2),
+        head("", 1) + head("Preface", 1, 'text:is-list-header="true"') + head("Annex", 1, restarted),
+        write_list(f"<text:list-item>{head('Listed', 2)}</text:list-item>") + "<text:p>text</text:p>",
+        write_list(f"<text:list-item>{head('Bullet', 1)}</text:list-item>", write_item("item"), style="none"),
+    )
+    document = read("odt", write_odf("text", "".join(headings), styles=NUMBERED, common=OUTLINE))
+    assert list_headings(document) == [
+        (1, "1 Cranes"),
+        (2, "1.1) Ropes"),
+        (3, "Hooks"),
+        (1, "2 Lamps"),
+        (2, "2.1) Wicks"),
+        (1, "Preface"),
+        (1, "7 Annex"),
+        (2, "5. Listed"),
+        (1, "Bullet"),
+    ]
+    assert document.text.endswith("5. Listed\n\ntext\n\n\nBullet\n\n- item")
+    unnumbered = read("odt", write_odf("text", head("Cranes", 1)))
+    assert list_headings(unnumbered) == [(1, "Cranes")]
+
+
+def test_hidden_text_has_a_common_style_too() -> None:
+    document = read("odt", write_odf("text", '<text:p text:style-name="secret">unseen</text:p>', common=STYLES))
+    assert [document.text[span.start : span.end] for span in document.hidden] == ["unseen"]
+
+
 def test_a_slide_of_an_opendocument_presentation_is_a_page() -> None:
     slides = (
         '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Sales</text:p></draw:text-box>'

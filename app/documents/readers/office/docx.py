@@ -13,7 +13,8 @@ from lxml import etree
 from app.documents.archive import open_archive
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description, write_number
+from app.documents.readers.office.numbering import BULLET, MAX_INDENT, Level, count_item
+from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description
 from app.documents.readers.pictures import PictureParts
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
@@ -120,23 +121,11 @@ def _inherit(key: str, own: Mapping[str, Style], parents: Mapping[str, str]) -> 
     return style
 
 
-_PLACE = re.compile(r"%([1-9])")
-_MAX_PATTERN = 50
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    kind: str
-    pattern: str
-    start: int
-    style: str
-
-
 class Numbering:
     """Counts the numbered paragraphs of one document, in order."""
 
     def __init__(self, root: Any) -> None:
-        self._levels: dict[str, dict[int, _Level]] = {}
+        self._levels: dict[str, dict[int, Level]] = {}
         self._abstract: dict[str, str] = {}
         self._restarted: dict[str, dict[int, int]] = {}
         self._counted: dict[str, dict[int, int]] = {}  # by series: how far each level is
@@ -155,40 +144,20 @@ class Numbering:
         levels = self._levels.get(self._abstract.get(number, ""), {})
         if level is None:
             level = next((place for place, item in levels.items() if style and item.style == style), 0)
-        found = levels.get(level)
-        if found is None or found.kind == "bullet":
-            return "- ", level
-        if found.kind == "none":
-            return "", level
-        series = number if number in self._restarted else f"abstract {self._abstract[number]}"
-        numbers = self._counted.setdefault(series, {})
-        first = self._restarted.get(number, {}).get(level, found.start)
-        numbers[level] = numbers.get(level, first - 1) + 1
-        for deeper in [place for place in numbers if place > level]:
-            del numbers[deeper]
-
-        def write(match: re.Match[str]) -> str:
-            place = int(match.group(1)) - 1
-            shown = levels.get(place)
-            if shown is None:
-                return ""
-            return write_number(
-                numbers.setdefault(place, shown.start), "decimal" if shown.kind == "bullet" else shown.kind
-            )
-
-        mark = _PLACE.sub(write, found.pattern).strip()
-        return f"{mark} " if mark else "", level
+        restarted = self._restarted.get(number, {})
+        series = number if restarted else f"abstract {self._abstract.get(number)}"
+        return count_item(self._counted.setdefault(series, {}), levels, level, restarted.get(level)), level
 
 
-def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
+def _read_levels(item: Any) -> Iterator[tuple[int, Level]]:
     for level in item.iterfind("{*}lvl"):
         place = read_value(level, "ilvl")
         if place.isdecimal() and len(place) == 1:
             yield (
                 int(place),
-                _Level(
+                Level(
                     read_child(level, "numFmt") or "decimal",
-                    read_child(level, "lvlText")[:_MAX_PATTERN],
+                    read_child(level, "lvlText"),
                     read_integer(read_child(level, "start"), 6, 1),
                     read_child(level, "pStyle"),
                 ),
@@ -211,7 +180,6 @@ _DRAWN = {"chart": "id", "blip": "embed", "imagedata": "id"}
 # Half points.
 _TINY = 2
 _MAX_SPAN = 60
-_MAX_LEVEL = 8
 _PLAIN = Style()
 
 
@@ -416,7 +384,7 @@ class BodyReader:
         if self._in_cell():
             self._tables[-1].row[-1] += f" {mark[0] if mark else ''}{text}"
         elif paragraph.level is None:
-            indent = "  " * min(mark[1], _MAX_LEVEL) if mark else ""
+            indent = "  " * min(mark[1], MAX_INDENT) if mark else ""
             listed = mark is not None
             add_marked(
                 self._builder,
@@ -426,7 +394,7 @@ class BodyReader:
             self._listed = listed if text.strip() else self._listed
             self._write_additions()
         else:
-            self._write_heading(f"{mark[0] if mark and mark[0] != '- ' else ''}{text}", paragraph.level)
+            self._write_heading(f"{mark[0] if mark and mark[0] != BULLET else ''}{text}", paragraph.level)
 
     def _write_heading(self, text: str, level: int) -> None:
         title = collapse_spaces(remove_marks(text))

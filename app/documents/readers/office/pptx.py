@@ -8,13 +8,13 @@ from typing import Any
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description, sort_rows, write_number
+from app.documents.readers.office.numbering import BULLET, MAX_INDENT, write_number
+from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description, sort_rows
 from app.documents.readers.pictures import Picture, PictureParts, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
 
-_MAX_LEVEL = 8
 _KINDS = {"alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman", "romanUc": "upperRoman"}
 _SIGNS = {"ParenBoth": ("(", ")"), "ParenR": ("", ")"), "Plain": ("", "")}
 
@@ -31,7 +31,7 @@ class Bullets:
         if properties is None:
             self._numbers.clear()
             return ""
-        depth = min(read_integer(properties.get("lvl", "0"), 2, 0), _MAX_LEVEL)
+        depth = min(read_integer(properties.get("lvl", "0"), 2, 0), MAX_INDENT)
         for deeper in [place for place in self._numbers if place > depth]:
             del self._numbers[deeper]
         kinds = {local_name(item): item for item in properties}
@@ -39,7 +39,7 @@ class Bullets:
         if counted is None or "buNone" in kinds:
             self._numbers.pop(depth, None)
             listed = depth > 0 or not kinds.keys().isdisjoint({"buChar", "buBlip"})
-            return "  " * depth + "- " if listed and "buNone" not in kinds else ""
+            return "  " * depth + BULLET if listed and "buNone" not in kinds else ""
         number = self._numbers.get(depth, read_integer(counted.get("startAt", "1"), 6, 1) - 1) + 1
         self._numbers[depth] = number
         return f"{'  ' * depth}{_write(number, counted.get('type', ''))} "
