@@ -50,7 +50,7 @@ class TextBuilder:
         block = clean_text(block).strip("\n")
         if not block.strip():
             return None
-        if self._parts:
+        if self.length:
             self._append(gap)
         start = self.length
         self._append(block)
@@ -89,7 +89,7 @@ class TextBuilder:
 
     def add_document(self, document: ParsedDocument, gap: str = "\n\n", *, level: int = 0) -> None:
         """Append a document whose headings are `level` levels lower; its page numbers are not kept."""
-        if self._parts and document.text:
+        if self.length and document.text:
             self._append(gap)
         start = self.length
         self._append(document.text)

@@ -213,6 +213,10 @@ def test_chapters_of_a_book_are_read_in_the_order_of_its_spine() -> None:
     assert [title for _, title, *_ in list_headings(document)] == ["Tides", "Moorings"]
 
 
+def test_an_empty_chapter_leaves_no_blank_lines() -> None:
+    assert read("epub", write_epub(["", "<p>one</p>", "", "<p>two</p>"])).text == "one\n\n\ntwo"
+
+
 PROTECTED = '<encryption><EncryptedData><CipherReference URI="OEBPS/text/c0.xhtml"/></EncryptedData></encryption>'
 FONTS = PROTECTED.replace("text/c0.xhtml", "fonts/a.otf")
 
