@@ -257,7 +257,7 @@ def _read_document(data: bytearray, status: int, kind: DocumentFormat, limits: P
 def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> UnreadableDocument:
     logger.warning("parser died", extra={"format": kind.name, "status": status})
     if status == -signal.SIGXCPU:
-        return _too_slow(limits)
+        return ParserExhausted(f"the file takes more than {limits.seconds:g} s to read")
     if status == -signal.SIGKILL:
         # Only the system kills it, when memory is short.
         return ParserDied(str(_too_much_memory(limits)))
@@ -270,10 +270,6 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
 
 def _cannot_be_read(kind: DocumentFormat) -> str:
     return f"the {kind.label} file cannot be read"
-
-
-def _too_slow(limits: ParseLimits) -> ParserExhausted:
-    return ParserExhausted(f"the file takes more than {limits.seconds:g} s to read")
 
 
 def _too_much_memory(limits: ParseLimits) -> ParserExhausted:

@@ -1,7 +1,7 @@
 """Collect the blocks of a document, with the positions of pages, headings and hidden text."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from app.documents.parsed import (
@@ -39,6 +39,7 @@ class TextBuilder:
         self._pages: list[PageSpan] = []
         self._page_start: int | None = None
         self._parts_within: list[PartSpan] = []
+        self._pages_within = 0
         self._tables: list[TableSpan] = []
         self._hidden: list[HiddenSpan] = []
         self._recognised: list[RecognisedSpan] = []
@@ -64,11 +65,15 @@ class TextBuilder:
             self.add("\n".join(block), gap="\n")
 
     def add_heading(self, title: str, level: int) -> None:
-        """Append a heading; chunks are cut first at the wider gap before it."""
-        title = collapse_spaces(title)
+        """Append a heading, which is hidden if a part of it is marked; chunks are cut first at the wider gap before
+        it."""
+        marks = take_marks(title)[1]
+        title = collapse_spaces(remove_marks(title))
         start = self.add(title, gap="\n\n\n")
         if start is not None:
             self.mark_heading(start, title, level)
+            if marks:
+                self.mark_hidden(start, self.length, marks[0][2])
 
     def mark_page(self, number: int) -> PageSpan:
         """Record a page that has the text since the last one, if there is any."""
@@ -81,7 +86,14 @@ class TextBuilder:
         return span
 
     def add_part(self, path: str, document: ParsedDocument) -> None:
-        """Append a separate document under a heading with its path; its page numbers are not kept."""
+        """Append a separate document, if it has text, under a heading with its path; its page numbers are not kept."""
+        self._pages_within += document.total_pages or 0
+        if self._pages_within > self._limits.max_pages:
+            raise UnreadableDocument(
+                f"the documents in the file have more than {self._limits.max_pages:,} pages together"
+            )
+        if not document.text:
+            return
         first = self.length
         self.add_heading(path, 1)
         self.add_document(document, level=1)
@@ -197,9 +209,17 @@ class TextBuilder:
 
 def parse_plain(text: str, limits: ParseLimits) -> ParsedDocument:
     """Keep plain text as it is."""
+    return parse_source(text, limits, "text", lambda stored: ())
+
+
+def parse_source(
+    text: str, limits: ParseLimits, name: str, find: Callable[[str], Iterable[HeadingSpan]]
+) -> ParsedDocument:
+    """Keep a text as it is, with the headings that `find` finds in it and, if it is a document, its title."""
     builder = TextBuilder(limits)
     builder.add(text)
-    return builder.finish("text")
+    title = builder.mark_headings(find(builder.finish(name).text))
+    return builder.finish(name, title=None if name == "code" else title)
 
 
 CLOSE = "\ufdd0"

@@ -28,7 +28,6 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     The limits apply to all members together. Errors name the member's path; raises ReaderMissing, too.
     """
     builder = TextBuilder(limits)
-    pages = 0
     found = False
     with open_archive(io.BytesIO(data), "ZIP", limits) as archive:
         for path, name in sorted(_list_members(archive)):
@@ -37,13 +36,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             if document is None:
                 continue
             found = True
-            pages += document.total_pages or 0
-            if pages > limits.max_pages:
-                raise UnreadableDocument(
-                    f"the documents in the ZIP file have more than {limits.max_pages:,} pages together"
-                )
-            if document.text:
-                builder.add_part(path, document)
+            builder.add_part(path, document)
     if not found:
         raise UnreadableDocument("the ZIP file has no member in a supported format")
     return builder.finish("zip")

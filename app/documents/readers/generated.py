@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.builder import TextBuilder
+from app.documents.readers.builder import TextBuilder, parse_source
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument
 
@@ -32,8 +32,9 @@ def is_minified(text: str) -> bool:
     return length > _LONG_SHARE * len(text) and sum(line.count(" ") for line in long) < _SPACE_SHARE * length
 
 
-def describe(builder: TextBuilder, text: str, format_name: str, label: str) -> ParsedDocument:
+def describe(text: str, limits: ParseLimits, format_name: str, label: str) -> ParsedDocument:
     """The comments that name the library and its licence, and a sentence about the file."""
+    builder = TextBuilder(limits)
     for kept in dict.fromkeys(islice(_list_kept(text), _MAX_KEPT)):
         builder.add("\n".join(line.strip().lstrip("*").strip() for line in kept.strip().splitlines()))
     builder.add(f"Minified {label} of {len(text):,} characters. Its code is not searched; the source of it can be.")
@@ -53,11 +54,9 @@ def _list_kept(text: str) -> Iterator[str]:
 
 def parse_stylesheet(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read a style sheet; chunks are cut first at blank lines."""
-    builder = TextBuilder(limits)
     if is_minified(text):
-        return describe(builder, text, "css", "CSS")
-    builder.add(text)
-    return builder.finish("code")
+        return describe(text, limits, "css", "CSS")
+    return parse_source(text, limits, "code", lambda stored: ())
 
 
 _MAX_SOURCES = 10_000

@@ -47,7 +47,7 @@ class _Writer:
 
     def __init__(self, builder: TextBuilder, limits: ParseLimits) -> None:
         self._builder, self._limits = builder, limits
-        self._parts, self._pages = 0, 0
+        self._parts = 0
 
     def write(self, mail: Message, depth: int = 0) -> None:
         """Write the headers, the text, and then the attachments."""
@@ -86,11 +86,7 @@ class _Writer:
         if found is None:
             self._builder.add(f"Attachment: {name}")
             return
-        self._pages += found.total_pages or 0
-        if self._pages > self._limits.max_pages:
-            raise UnreadableDocument(f"the attachments have more than {self._limits.max_pages:,} pages together")
-        if found.text:
-            self._builder.add_part(name, found)
+        self._builder.add_part(name, found)
 
 
 def _find_texts(mail: Message, attached: list[Message], depth: int) -> Iterator[Message]:

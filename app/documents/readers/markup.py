@@ -1,10 +1,10 @@
 """reStructuredText, AsciiDoc and Org: the source is kept, and its headings are found."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
-from app.documents.readers.builder import TextBuilder
+from app.documents.readers.builder import parse_source
 from app.documents.readers.text import collapse_spaces, list_lines
 
 _MAX_LINE = 1_000
@@ -18,24 +18,17 @@ _ORG_BLOCK = re.compile(r"[ \t]*#\+(begin|end)_(?:src|example|verse|comment|expo
 
 def parse_rst(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read reStructuredText: a line under (and over) a title makes a heading, by its first appearance deeper."""
-    return _parse(text, limits, "rst", _find_rst)
+    return parse_source(text, limits, "rst", _find_rst)
 
 
 def parse_asciidoc(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read AsciiDoc: `=` begins a heading, outside of delimited blocks."""
-    return _parse(text, limits, "asciidoc", _find_asciidoc)
+    return parse_source(text, limits, "asciidoc", _find_asciidoc)
 
 
 def parse_org(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read Org: stars begin a heading, outside of blocks; the title is that of `#+title`."""
-    return _parse(text, limits, "org", _find_org)
-
-
-def _parse(text: str, limits: ParseLimits, name: str, find: Callable[[str], Iterator[HeadingSpan]]) -> ParsedDocument:
-    builder = TextBuilder(limits)
-    builder.add(text)
-    stored = builder.finish(name).text
-    return builder.finish(name, title=builder.mark_headings(find(stored)))
+    return parse_source(text, limits, "org", _find_org)
 
 
 def _find_rst(text: str) -> Iterator[HeadingSpan]:

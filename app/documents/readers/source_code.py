@@ -5,25 +5,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
-from app.documents.readers.builder import TextBuilder
+from app.documents.readers.builder import parse_source
 from app.documents.readers.generated import describe, is_minified
 from app.documents.readers.text import list_lines
 
 
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read source code of any language; chunks are cut first at definitions, then at blank lines."""
-    builder = TextBuilder(limits)
-    builder.add(text)
-    text = builder.finish("code").text
-    for definition in find_definitions(text):
-        builder.mark_heading(definition.start, definition.title, definition.level)
-    return builder.finish("code")
+    return parse_source(text, limits, "code", find_definitions)
 
 
 def parse_javascript(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read JavaScript as source code, or a note if it is minified."""
     if is_minified(text):
-        return describe(TextBuilder(limits), text, "javascript", "JavaScript")
+        return describe(text, limits, "javascript", "JavaScript")
     return parse(text, limits)
 
 

@@ -264,11 +264,8 @@ class PageReader:
             self._lists[-1] = number + 1
 
     def _write_heading(self, level: int) -> None:
-        raw, self._line, self._heading = "".join(self._line), [], None
-        title = collapse_spaces(remove_marks(raw)).rstrip("¶ ")
-        self._builder.add_heading(title, level)
-        if title and raw != remove_marks(raw):
-            self._builder.mark_hidden(self._builder.length - len(title), self._builder.length, "hidden_element")
+        self._builder.add_heading(collapse_spaces("".join(self._line)).rstrip("¶ "), level)
+        self._line, self._heading = [], None
         if self._hidden is not None:
             self._line.append(self._mark)
         self._gap, self._marker = "\n\n", ""

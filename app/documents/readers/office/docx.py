@@ -397,12 +397,9 @@ class BodyReader:
             self._write_heading(f"{mark[0] if mark and mark[0] != BULLET else ''}{text}", paragraph.level)
 
     def _write_heading(self, text: str, level: int) -> None:
-        title = collapse_spaces(remove_marks(text))
         if level == 0 and self.title is None:
-            self.title = title
-        self._builder.add_heading(title, max(level, 1))
-        if text != remove_marks(text):
-            self._builder.mark_hidden(self._builder.length - len(title), self._builder.length, "hidden_run")
+            self.title = remove_marks(text)
+        self._builder.add_heading(text, max(level, 1))
         self._listed = False
         self._write_additions()
 

@@ -186,9 +186,9 @@ class _Writer:
                 self.write(child)
 
     def _write_heading(self, element: Any, mark: str | None = None) -> None:
-        title = collapse_spaces(remove_marks(self._read(element)))
+        title = self._read(element)
         level = read_integer(element.get(f"{_TEXT}outline-level", "1"), 2, 1) or 1
-        if not title:
+        if not title.strip():
             return
         if mark is None and element.get(f"{_TEXT}is-list-header") != "true":
             mark = self._count(self._outline, element, level - 1)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Literal
 
@@ -82,11 +82,7 @@ def _find_gutter(items: Sequence[Item], depth: int = 0, *, of_prose: bool = Fals
     for item in items:
         changes[int(item.x0 - first)] += 1
         changes[int(item.x1 - first) + 1] -= 1
-    cover: list[int] = []
-    count = 0
-    for change in changes[:width]:
-        count += change
-        cover.append(count)
+    cover = list(accumulate(changes[:width]))
     for start, end in _list_valleys(cover, len(items)):
         gutter = first + (start + end) / 2
         left = [item for item in items if item.x1 <= gutter + 1]

@@ -153,15 +153,11 @@ class DrawingReader:
         return around
 
     def _read_clip(self, clip: int, path: int, count: int, matrix: Matrix) -> Box:
-        a, b, c, d, e, f = matrix
-        xs, ys = [], []
-        get_point, at, values = pdfium.get_point, self._point.at, self._point.values
+        points = []
         for segment in map(pdfium.get_clip_segment, repeat(clip, count), repeat(path, count), range(count)):
-            get_point(segment, *at)
-            x, y = values
-            xs.append(a * x + c * y + e)
-            ys.append(b * x + d * y + f)
-        return Box(min(xs), min(ys), max(xs), max(ys)) if xs else Box(0, 0, 0, 0)
+            pdfium.get_point(segment, *self._point.at)
+            points.append(_apply(matrix, *self._point.values))
+        return surround(*points) if points else Box(0, 0, 0, 0)
 
     def _find_box(self, handle: int, matrix: Matrix) -> Box | None:
         if not pdfium.get_bounds(handle, *self._box.at):

@@ -10,9 +10,9 @@ from typing import Any
 import pypdfium2
 
 from app.documents.ocr.access import explain_missing_text
-from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
+from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.patience import Pace
-from app.documents.readers.builder import TextBuilder, remove_marks, take_marks
+from app.documents.readers.builder import TextBuilder, add_marked, remove_marks, take_marks
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.blocks import Block, build_blocks, join_regions, order_items
 from app.documents.readers.pdf.drawings import DrawingReader, turn_rules
@@ -90,56 +90,35 @@ class PdfText:
         )
 
     def _write(self, number: int, blocks: Sequence[Block], items: Sequence[OutlineItem], recognised: bool) -> None:
-        parts: list[str] = []
-        length = 0
-        headings: list[tuple[int, Block, str]] = []
-        tables: list[tuple[int, int, int]] = []
-        hidden: list[tuple[int, int, HiddenReason]] = []
-        pictures: list[tuple[int, int]] = []
+        page = ""
         before: Block | None = None
         for block in blocks:
-            marked = clean_text(block.text).strip("\n")
-            text, spans = take_marks(marked)
-            if not text.strip():
+            text, spans = take_marks(clean_text(block.text).strip("\n"))
+            few = sum(map(str.isalnum, "".join(text[start:end] for start, end, _ in spans))) < _LEAST_HIDDEN
+            gap = self._gap if before is None else _find_gap(before, block)
+            start = self._builder.add(text, gap) if few else add_marked(self._builder, block.text, gap)
+            if start is None:
                 continue
-            if before is not None:
-                gap = _find_gap(before, block)
-                parts.append(gap)
-                length += len(gap)
-            if block.kind == "heading":
-                headings.append((length, block, text))
-            elif block.kind == "table":
-                end = len(take_marks(marked[: block.header])[0])
-                tables.append((length, length + end, length + len(text)))
-            if sum(map(str.isalnum, "".join(text[start:end] for start, end, _ in spans))) >= _LEAST_HIDDEN:
-                hidden.extend((length + start, length + end, reason) for start, end, reason in spans if start < end)
-            if block.recognised:
-                pictures.append((length, length + len(text)))
-            parts.append(text)
-            length += len(text)
+            page += text if before is None else gap + text
             before = block
-        page = "".join(parts)
-        self._builder.add(page, self._gap)
+            end = self._builder.length
+            if block.kind == "heading":
+                title = collapse_spaces(text)
+                self._candidates.append(
+                    Candidate(start, title, block.style, block.numbers, block.level, block.tag, block.likely)
+                )
+            elif block.kind == "table" and block.header:
+                header = take_marks(clean_text(block.text)[: block.header])[0]
+                self._builder.mark_table(start, start + len(header), end)
+            elif block.kind == "table":  # the rest of the one at the end of the page before
+                self._builder.extend_table(end)
+            if block.recognised:
+                self._builder.mark_recognised(start, end)
         span = self._builder.mark_page(number)
         self._first_end = self._first_end or span.end
         self._written = self._written or span.start < span.end
         if recognised:
             self._builder.mark_recognised(span.start, span.end)
-        for start, end in pictures:
-            self._builder.mark_recognised(span.start + start, span.start + end)
-        for start, block, text in headings:
-            title = collapse_spaces(text)
-            self._candidates.append(
-                Candidate(span.start + start, title, block.style, block.numbers, block.level, block.tag, block.likely)
-            )
-        for start, header_end, end in tables:
-            if start == header_end:
-                # The rest of the table at the end of the page before.
-                self._builder.extend_table(span.start + end)
-                continue
-            self._builder.mark_table(span.start + start, span.start + header_end, span.start + end)
-        for start, end, reason in hidden:
-            self._builder.mark_hidden(span.start + start, span.start + end, reason)
         level = 0
         for item in items:
             if item.found:
