@@ -32,6 +32,7 @@ _SVG_START = re.compile(
     r"<(?:svg:)?svg\b",
     re.I | re.S,
 )
+_XML_TAG = re.compile(r"\A\s*<")
 _HTML_TAG = re.compile(r"<(?:!--|!doctype|[a-z][a-z0-9]{0,30}[\s/>])", re.I)
 _MARKDOWN_HEADING = re.compile(r"^#{1,6} \S", re.M)
 _MARKDOWN_OTHER = re.compile(r"^(?:```|~~~|[-*] \S|> \S)|\]\([^)\s]{1,500}\)|\*\*\S", re.M)
@@ -200,18 +201,11 @@ def _is_captions(sample: Sample) -> bool:
     return sample.is_text and _CAPTIONS_START.match(sample.text) is not None
 
 
-def _is_svg(sample: Sample) -> bool:
-    """Begins like an SVG picture, or is declared as one and begins like XML."""
-    if _SVG_START.match(sample.text):
-        return True
-    return sample.is_hinted(_SVG_HINTS) and sample.text.lstrip().startswith("<")
-
-
-def _is_html(sample: Sample) -> bool:
-    """Begins like HTML, or is declared as HTML and has tags."""
-    if _HTML_START.match(sample.text):
-        return True
-    return sample.is_hinted(_HTML_HINTS) and _HTML_TAG.search(sample.text) is not None
+def _begins(start: re.Pattern[str], hints: frozenset[str], sign: re.Pattern[str]) -> Callable[[Sample], bool]:
+    """Whether a file has this start, or is declared as such a file and has this sign."""
+    return lambda sample: bool(
+        start.match(sample.text) or (sample.is_hinted(hints) and sign.search(sample.text) is not None)
+    )
 
 
 def _is_source_map(sample: Sample) -> bool:
@@ -351,6 +345,8 @@ def _row(
 
 
 _text = partial(_row, text=True)
+_is_svg = _begins(_SVG_START, _SVG_HINTS, _XML_TAG)
+_is_html = _begins(_HTML_START, _HTML_HINTS, _HTML_TAG)
 
 
 FORMATS: tuple[DocumentFormat, ...] = (

@@ -6,6 +6,7 @@ Each process that reads a file loads this module, so it loads no other part of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,14 @@ Image = Any
 Draw = Callable[[], Image]
 Availability = Literal["absent", "elsewhere", "here", "failed"]
 """State of the recogniser: not installed, only in another process, in this process, or failed on this file before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The text that was recognised on a page or picture; not `complete` if it shows text that was not."""
+
+    text: str = ""
+    complete: bool = True
 
 
 class RecognitionNeeded(Exception):

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from app.documents.ocr.access import Draw, Image
+from app.documents.ocr.access import Draw, Image, Picture
 from app.documents.ocr.layout import Found, arrange, straighten
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
@@ -26,14 +25,6 @@ class Engine(Protocol):
         """The lines on an image, and whether they are all; stops when `is_over`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recognised:
-    """The text of a page; not `complete` if the time ended before."""
-
-    text: str
-    complete: bool
-
-
 class Recogniser:
     """Recognises pages until the time or the number of pages of a file is used up."""
 
@@ -44,7 +35,7 @@ class Recogniser:
         self._pages = 0
         self._end: float | None = None
 
-    def recognise(self, draw: Draw) -> Recognised | None:
+    def recognise(self, draw: Draw) -> Picture | None:
         """Draw a page and recognise it; None if the limits are used up or the page cannot be recognised. Raises
         UnreadableDocument for a reason that the drawer of the page knows."""
         now = self._clock()
@@ -62,7 +53,7 @@ class Recogniser:
             # A hostile image can make a library raise any exception; the other pages are read.
             return None
         kept = [line for line in found if _is_certain(line)]
-        return Recognised(arrange(straighten(kept)), complete)
+        return Picture(arrange(straighten(kept)), complete)
 
 
 def _is_certain(line: Found) -> bool:

@@ -10,7 +10,7 @@ from PIL import Image as pillow
 from PIL import ImageOps, TiffImagePlugin, WebPImagePlugin
 
 from app.documents.formats import name_image
-from app.documents.ocr.access import Draw, explain_missing_text, find_recogniser
+from app.documents.ocr.access import Draw, Picture, explain_missing_text, find_recogniser
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.pictures import add_recognised
@@ -42,12 +42,12 @@ def parse_image(data: bytes, limits: ParseLimits) -> ParsedDocument:
     refusal: UnreadableDocument | None = None
     for draw in open_image(data, limits):
         pages += 1
-        page = None
+        page = Picture(complete=False)
         try:
-            page = recogniser.recognise(draw)
+            page = recogniser.recognise(draw) or page
         except UnreadableDocument as error:
             refusal = error
-        add_recognised(builder, page.text if page else "", page is not None and page.complete)
+        add_recognised(builder, page)
         builder.mark_page(pages)
     document = builder.finish(name_image(data) or "", total_pages=pages)
     if document.text:

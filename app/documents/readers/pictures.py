@@ -3,13 +3,12 @@
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePath
 
 from app.documents.archive import DAMAGE, read_member
 from app.documents.formats import IMAGE_SUFFIXES, ReaderMissing, name_image
-from app.documents.ocr.access import Draw, find_recogniser
+from app.documents.ocr.access import Draw, Picture, find_recogniser
 from app.documents.parsed import ParseLimits
 from app.documents.patience import is_late, limited_to
 from app.documents.readers.builder import TextBuilder
@@ -25,14 +24,6 @@ _LEAST_LETTERS = 10
 _STEPS = 16
 _LEVELS = bytes(value * _STEPS // 256 for value in range(256))
 """Brightness in steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The text that was recognised on a picture; not `complete` if it shows text that was not."""
-
-    text: str = ""
-    complete: bool = True
 
 
 class PictureReader:
@@ -96,14 +87,13 @@ class PictureParts:
 
     def write(self, builder: TextBuilder, name: str) -> None:
         """Write the text of a member."""
-        picture = self.read(name)
-        add_recognised(builder, picture.text, picture.complete)
+        add_recognised(builder, self.read(name))
 
 
-def add_recognised(builder: TextBuilder, text: str, complete: bool) -> None:
+def add_recognised(builder: TextBuilder, picture: Picture) -> None:
     """Append recognised text, and mark the place unless it is complete."""
-    start = builder.add(join_hyphenation(clean_text(text)))
+    start = builder.add(join_hyphenation(clean_text(picture.text)))
     if start is not None:
         builder.mark_recognised(start, builder.length)
-    if not complete:
+    if not picture.complete:
         builder.mark_unread()

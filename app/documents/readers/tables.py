@@ -175,11 +175,8 @@ def find_delimiter(sample: str) -> tuple[str, int, float]:
 
 def _measure_rows(sample: str, delimiter: str) -> list[int]:
     rows = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
-    widths = []
     try:
-        for row in rows:
-            if row:
-                widths.append(len(row))
+        widths = [len(row) for row in rows if row]
     except csv.Error:
         return []
     # The last row may be truncated.

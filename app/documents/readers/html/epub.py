@@ -7,12 +7,13 @@ from typing import Any
 from urllib.parse import unquote
 
 from app.documents.archive import open_archive, read_member
+from app.documents.ocr.access import Picture
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.encodings import decode, find_charset
 from app.documents.readers.html import page
 from app.documents.readers.office.ooxml import OfficePackage
-from app.documents.readers.pictures import Picture, PictureParts
+from app.documents.readers.pictures import PictureParts
 from app.documents.readers.text import local_name
 from app.errors import UnreadableDocument
 

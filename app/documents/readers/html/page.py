@@ -5,11 +5,12 @@ from typing import Any
 
 from lxml import etree
 
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.ocr.access import Picture
+from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks, remove_references
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
-from app.documents.readers.pictures import Picture, add_recognised
+from app.documents.readers.pictures import add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import build_tree, clean_text, collapse_spaces, fence_code, read_integer
 from app.errors import UnreadableDocument
@@ -251,11 +252,12 @@ class PageReader:
             self._marker = ""
 
     def _hide(self, element: Any) -> None:
-        if self._hidden is None and (
-            reason := find_reason(element, styled=self._styled, declared=self._sheets.find(element))
-        ):
+        if self._hidden is None and (reason := self._find_reason(element)):
             self._hidden, self._mark = element, OPEN[reason]
             self._line.append(self._mark)
+
+    def _find_reason(self, element: Any) -> HiddenReason | None:
+        return find_reason(element, styled=self._styled, declared=self._sheets.find(element))
 
     def _begin_item(self) -> None:
         number = self._lists[-1] if self._lists else None
@@ -312,8 +314,7 @@ class PageReader:
     def _write_pictures(self) -> None:
         pictures, self._pictures = self._pictures, []
         for element in pictures if self._hidden is None else ():
-            picture = self._read_picture(element.get("src", ""))
-            add_recognised(self._builder, picture.text, picture.complete)
+            add_recognised(self._builder, self._read_picture(element.get("src", "")))
 
     def _read_cell(self, cell: Any) -> str:
         """The text of a cell on one line."""
@@ -331,8 +332,7 @@ class PageReader:
             elif self._is_skipped(element):
                 walk.skip_subtree()
             else:
-                seen = self._hidden is None and hidden is None
-                if seen and (reason := find_reason(element, styled=self._styled, declared=self._sheets.find(element))):
+                if self._hidden is None and hidden is None and (reason := self._find_reason(element)):
                     pieces.append(OPEN[reason])
                     hidden = element
                 pieces.append(" " if element.tag in _BLOCKS or element.tag in _LINES else "")

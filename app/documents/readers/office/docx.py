@@ -121,6 +121,9 @@ def _inherit(key: str, own: Mapping[str, Style], parents: Mapping[str, str]) -> 
     return style
 
 
+_NO_LEVEL = -1
+
+
 class Numbering:
     """Counts the numbered paragraphs of one document, in order."""
 
@@ -151,24 +154,16 @@ class Numbering:
 
 def _read_levels(item: Any) -> Iterator[tuple[int, Level]]:
     for level in item.iterfind("{*}lvl"):
-        place = read_value(level, "ilvl")
-        if place.isdecimal() and len(place) == 1:
-            yield (
-                int(place),
-                Level(
-                    read_child(level, "numFmt") or "decimal",
-                    read_child(level, "lvlText"),
-                    read_integer(read_child(level, "start"), 6, 1),
-                    read_child(level, "pStyle"),
-                ),
-            )
+        kind, start = read_child(level, "numFmt") or "decimal", read_integer(read_child(level, "start"), 6, 1)
+        shown = Level(kind, read_child(level, "lvlText"), start, read_child(level, "pStyle"))
+        yield read_integer(read_value(level, "ilvl"), 1, _NO_LEVEL), shown
 
 
 def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
     for level in item.iterfind("{*}lvlOverride"):
-        place = read_value(level, "ilvl")
-        if place.isdecimal() and len(place) == 1 and level.find("{*}startOverride") is not None:
-            yield int(place), read_integer(read_child(level, "startOverride"), 6, 1)
+        if level.find("{*}startOverride") is not None:
+            start = read_integer(read_child(level, "startOverride"), 6, 1)
+            yield read_integer(read_value(level, "ilvl"), 1, _NO_LEVEL), start
 
 
 # Text that was moved away, and the second copy of a text box for old programs.

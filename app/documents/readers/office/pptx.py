@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.documents.archive import open_archive
+from app.documents.ocr.access import Picture
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.numbering import BULLET, MAX_INDENT, write_number
+from app.documents.readers.office.numbering import BULLET, MAX_INDENT, Level, count_item
 from app.documents.readers.office.ooxml import OfficePackage, read_chart, read_description, sort_rows
-from app.documents.readers.pictures import Picture, PictureParts, add_recognised
+from app.documents.readers.pictures import PictureParts, add_recognised
 from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
@@ -32,23 +33,20 @@ class Bullets:
             self._numbers.clear()
             return ""
         depth = min(read_integer(properties.get("lvl", "0"), 2, 0), MAX_INDENT)
-        for deeper in [place for place in self._numbers if place > depth]:
-            del self._numbers[deeper]
         kinds = {local_name(item): item for item in properties}
         counted = kinds.get("buAutoNum")
-        if counted is None or "buNone" in kinds:
-            self._numbers.pop(depth, None)
-            listed = depth > 0 or not kinds.keys().isdisjoint({"buChar", "buBlip"})
-            return "  " * depth + BULLET if listed and "buNone" not in kinds else ""
-        number = self._numbers.get(depth, read_integer(counted.get("startAt", "1"), 6, 1) - 1) + 1
-        self._numbers[depth] = number
-        return f"{'  ' * depth}{_write(number, counted.get('type', ''))} "
+        if counted is not None and "buNone" not in kinds:
+            return "  " * depth + count_item(self._numbers, {depth: _read_level(counted, depth)}, depth)
+        self._numbers = {place: number for place, number in self._numbers.items() if place < depth}
+        listed = depth > 0 or not kinds.keys().isdisjoint({"buChar", "buBlip"})
+        return "  " * depth + BULLET if listed and "buNone" not in kinds else ""
 
 
-def _write(number: int, kind: str) -> str:
+def _read_level(counted: Any, depth: int) -> Level:
+    kind = counted.get("type", "")
     before, after = next((signs for end, signs in _SIGNS.items() if kind.endswith(end)), ("", "."))
-    written = write_number(number, _KINDS.get(kind[:7], "decimal"))
-    return f"{before}{written}{after}"
+    start = read_integer(counted.get("startAt", "1"), 6, 1)
+    return Level(_KINDS.get(kind[:7], "decimal"), f"{before}%{depth + 1}{after}", start)
 
 
 _EMBED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
@@ -246,7 +244,7 @@ class SlideWriter:
             write_markdown_table(self._builder, shape.rows, shape.headers)
         else:
             add_marked(self._builder, shape.text)
-            add_recognised(self._builder, shape.picture.text, shape.picture.complete)
+            add_recognised(self._builder, shape.picture)
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:

@@ -19,26 +19,25 @@ _DIGITS = 15
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed."""
-    return _read_sheets(data, limits, "xlsx", _read_title(data, "XLSX", limits))
+    return _read_sheets(data, limits, "xlsx")
 
 
 def parse_xls(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the sheets of a workbook of Excel 97 to 2003."""
-    return _read_sheets(data, limits, "xls", None)
+    return _read_sheets(data, limits, "xls")
 
 
 def parse_ods(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the sheets of an OpenDocument spreadsheet."""
-    return _read_sheets(data, limits, "ods", _read_title(data, "ODS", limits))
+    return _read_sheets(data, limits, "ods")
 
 
-def _read_title(data: bytes, label: str, limits: ParseLimits) -> str | None:
-    with open_archive(io.BytesIO(data), label, limits) as archive:
-        return OfficePackage(archive, label, limits).read_title()
-
-
-def _read_sheets(data: bytes, limits: ParseLimits, name: str, title: str | None) -> ParsedDocument:
+def _read_sheets(data: bytes, limits: ParseLimits, name: str) -> ParsedDocument:
     builder = TextBuilder(limits)
+    title, label = None, name.upper()
+    if name != "xls":
+        with open_archive(io.BytesIO(data), label, limits) as archive:
+            title = OfficePackage(archive, label, limits).read_title()
     try:
         with CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
             for sheet in workbook.sheets_metadata:
@@ -48,9 +47,7 @@ def _read_sheets(data: bytes, limits: ParseLimits, name: str, title: str | None)
         # A panic of the library is not an Exception.
         if not isinstance(error, CalamineError) and type(error).__name__ != "PanicException":
             raise
-        raise UnreadableDocument(
-            f"the {name.upper()} file is damaged or has a password: its sheets cannot be read"
-        ) from error
+        raise UnreadableDocument(f"the {label} file is damaged or has a password: its sheets cannot be read") from error
     return builder.finish(name, title=title)
 
 

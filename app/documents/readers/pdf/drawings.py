@@ -192,18 +192,22 @@ class DrawingReader:
 
     def _is_rectangle(self, handle: int, count: int, box: Box, matrix: Matrix) -> bool:
         """Whether all corners of a path are corners of its box; a diagonal has a box, too."""
-        pdfium.get_object_matrix(handle, self._matrix.at[0])
-        whole = _multiply(tuple(self._matrix.values), matrix)
         corners = set()
-        for index in range(count):
-            pdfium.get_point(pdfium.get_segment(handle, index), *self._point.at)
-            x, y = _apply(whole, *self._point.values)
+        for _, x, y in self._list_points(handle, matrix, count):
             if min(abs(x - box.x0), abs(x - box.x1)) > _SAME_PLACE:
                 return False
             if min(abs(y - box.y0), abs(y - box.y1)) > _SAME_PLACE:
                 return False
             corners.add((abs(x - box.x0) <= _SAME_PLACE, abs(y - box.y0) <= _SAME_PLACE))
         return len(corners) == 4
+
+    def _list_points(self, handle: int, matrix: Matrix, count: int) -> Iterator[tuple[int, float, float]]:
+        """The kind and the place of each segment of a path."""
+        pdfium.get_object_matrix(handle, self._matrix.at[0])
+        whole = _multiply(tuple(self._matrix.values), matrix)
+        for segment in map(pdfium.get_segment, repeat(handle, count), range(count)):
+            pdfium.get_point(segment, *self._point.at)
+            yield pdfium.get_segment_type(segment), *_apply(whole, *self._point.values)
 
     def _fill(self, box: Box, colour: tuple[int, int, int] | None) -> None:
         if len(self._drawings.fills) < _MOST_FILLS:
@@ -219,24 +223,17 @@ class DrawingReader:
             self._drawings.vertical.append(box)
 
     def _read_segments(self, handle: int, matrix: Matrix, count: int) -> Iterator[Box]:
-        pdfium.get_object_matrix(handle, self._matrix.at[0])
-        whole = _multiply(tuple(self._matrix.values), matrix)
         at: tuple[float, float] | None = None
         first: tuple[float, float] | None = None
-        for index in range(count):
+        for kind, x, y in self._list_points(handle, matrix, count):
             self._segments += 1
             if self._segments > _MOST_SEGMENTS:
                 return
-            segment = pdfium.get_segment(handle, index)
-            kind = pdfium.get_segment_type(segment)
-            pdfium.get_point(segment, *self._point.at)
-            x, y = self._point.values
-            to = _apply(whole, x, y)
             if kind == 2:
-                first = to
+                first = x, y
             elif kind == 0 and at is not None:
-                yield surround(at, to)
-            at = to
+                yield surround(at, (x, y))
+            at = x, y
         if at is not None and first is not None and at != first:
             yield surround(at, first)
 

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pypdfium2
@@ -222,17 +223,16 @@ class Furniture:
         self._tables: Counter[tuple[object, ...]] = Counter()
         self._pages = 0
 
-    def remove(self, pages: Sequence[tuple[int, float, float, list[Piece]]]) -> list[list[Piece]]:
-        """The pieces of each page (index, lower end, height, pieces) without running lines."""
-        rows = [list(_list_rows(*page)) for page in pages]
+    def remove(self, pages: Sequence["_Page"]) -> None:
+        """Remove the running lines, and then the tables of running lines between rules."""
+        rows = [list(_list_rows(page)) for page in pages]
         for sides in rows:
             self._counts.update({key for side in sides for row in side if not row.alone for key in row.keys})
         self._pages += len(pages)
         found = [[self._take(side) for side in sides] for sides in rows]
         for sides in found:
             self._places.update({row.place for side in sides for row in side})
-        kept = []
-        for (_, _, _, pieces), sides, removed in zip(pages, rows, found, strict=True):
+        for page, sides, removed in zip(pages, rows, found, strict=True):
             gone = {id(piece) for side in removed for row in side for piece in row.pieces}
             for side, rows_removed in zip(sides, removed, strict=True):
                 rest = side[len(rows_removed) :]
@@ -242,20 +242,15 @@ class Furniture:
                     continue
                 if rest and not rows_removed and 2 * self._places[rest[0].place] > self._pages > _FEW_PAGES:
                     gone.update(id(piece) for piece in rest[0].pieces)
-            kept.append([piece for piece in pieces if id(piece) not in gone] if gone else pieces)
-        return kept
-
-    def remove_tables(self, pages: Sequence[tuple[float, float, list[Table]]]) -> list[list[Table]]:
-        """The tables of each page (lower end, height, tables), after `remove`, without running lines between rules."""
-        for low, height, tables in pages:
-            self._tables.update(key for table in tables for key in _name_table(table, low, height))
+            page.pieces = [piece for piece in page.pieces if id(piece) not in gone]
+            self._tables.update(key for table in page.tables for key in _name_table(table, page))
         least = max(_LEAST_PAGES, self._pages // 2)
-
-        def runs(table: Table, low: float, height: float) -> bool:
-            keys = _name_table(table, low, height)
-            return any(self._tables[key] >= (_LEAST_PAGES if key[1:] else least) for key in keys)
-
-        return [[table for table in tables if not runs(table, low, height)] for low, height, tables in pages]
+        for page in pages:
+            page.tables = [
+                table
+                for table in page.tables
+                if all(self._tables[key] < (_LEAST_PAGES if key[1:] else least) for key in _name_table(table, page))
+            ]
 
     def _take(self, side: Sequence[_Row]) -> list[_Row]:
         removed = []
@@ -267,19 +262,20 @@ class Furniture:
         return removed
 
 
-def _list_rows(index: int, low: float, height: float, pieces: list[Piece]) -> Iterator[list[_Row]]:
-    top = find_rows(piece for piece in pieces if piece.y > low + (1 - _ZONE) * height)
-    bottom = find_rows(piece for piece in pieces if piece.y < low + _ZONE * height)
-    middle = len(pieces) - sum(map(len, top)) - sum(map(len, bottom))
+def _list_rows(page: "_Page") -> Iterator[list[_Row]]:
+    top = find_rows(piece for piece in page.pieces if piece.y > page.low + (1 - _ZONE) * page.height)
+    bottom = find_rows(piece for piece in page.pieces if piece.y < page.low + _ZONE * page.height)
+    middle = len(page.pieces) - sum(map(len, top)) - sum(map(len, bottom))
     rows_of_page = len(top) + len(bottom) + middle
     for name, rows in (("top", top[:_MOST_ROWS]), ("bottom", bottom[::-1][:_MOST_ROWS])):
         # A page of nothing else does not prove that a line repeats without being text.
-        yield [_describe(name, index, row, place + 1 >= rows_of_page) for place, row in enumerate(rows)]
+        yield [_describe(name, page.index, row, place + 1 >= rows_of_page) for place, row in enumerate(rows)]
 
 
-def _name_table(table: Table, low: float, height: float) -> list[tuple[object, ...]]:
+def _name_table(table: Table, page: "_Page") -> list[tuple[object, ...]]:
     """The place of a small table at the top or bottom of a page, and with its text."""
-    if low + _ZONE * height < table.y < low + (1 - _ZONE) * height or len(table.rows) > _MOST_ROWS:
+    middle = page.low + _ZONE * page.height < table.y < page.low + (1 - _ZONE) * page.height
+    if middle or len(table.rows) > _MOST_ROWS:
         return []
     place = (round(table.x0), round(table.y), round(table.x1))
     return [(place,), (place, _NUMBER.sub("#", str(table.rows).lower()))]
@@ -358,19 +354,15 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
             characters += sum(len(word.text) for piece in page.pieces for word in piece.words)
             limits.require_characters(characters)
             pages.append(page)
-        kept = furniture.remove([(page.index, page.low, page.height, page.pieces) for page in pages])
-        tables = furniture.remove_tables([(page.low, page.height, page.tables) for page in pages])
-        for page, rest in zip(pages, tables, strict=True):
-            page.tables = rest
-        for pieces in kept:
-            for piece in pieces:
-                length = sum(len(word.text) for word in piece.words)
-                sizes[piece.size] += length
-                lengths[piece.size, piece.bold] += length
+        furniture.remove(pages)
+        for piece in chain.from_iterable(page.pieces for page in pages):
+            length = sum(len(word.text) for word in piece.words)
+            sizes[piece.size] += length
+            lengths[piece.size, piece.bold] += length
         body = max(sizes, key=lambda size: sizes[size], default=10.0)
-        for page, pieces in zip(pages, kept, strict=True):
+        for page in pages:
             items = outline.get(page.index, [])
-            blocks = _build_page(page, pieces, body, PageOutline(items))
+            blocks = _build_page(page, body, PageOutline(items))
             text.add_page(page.index + 1, blocks, items, page.recognised)
             if not page.complete:
                 without.append(page.index + 1)
@@ -389,11 +381,11 @@ def _explain_slowness(limits: ParseLimits) -> str:
     return f"the file takes more than {limits.seconds:g} s to read"
 
 
-def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: PageOutline) -> list[Block]:
+def _build_page(page: _Page, body: float, outline: PageOutline) -> list[Block]:
     if page.plain:
         return [Block("paragraph", remove_marks(page.plain), (body, False), 0)]
     blocks: list[Block] = []
-    items: list[Piece | Table] = [*pieces, *page.tables]
+    items: list[Piece | Table] = [*page.pieces, *page.tables]
     if items:
         for region in join_regions(order_items(items)):
             blocks.extend(build_blocks(region, body, outline, page.low + page.height / 2))
