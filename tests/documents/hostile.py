@@ -236,7 +236,7 @@ ATTACKS = (
         "ZIP whose PDF files have many pages together",
         "a.zip",
         lambda: write_zip({f"{n}.pdf": write_pdf([["x"]] * 60) for n in range(2)}),
-        "the documents in the ZIP file have more than 100 pages together",
+        "the documents in the file have more than 100 pages together",
     ),
     Attack(
         "ZIP whose files have much text together",
