@@ -228,10 +228,11 @@ select w.lexeme from entries e cross join lateral unnest(tsvector_to_array(e.lex
  group by 1 order by count(*) desc, 1 limit :limit;
 
 -- name: entries_with_lexemes
--- For each lexeme, one of the entries that have it: the first in the order of `ids`.
+-- For each lexeme, one of the entries that have it: the first in the order of `ids`. Joined without a limit, a plan without
+-- statistics reads all entries of the tenant.
 select distinct on (c.lexeme) c.lexeme, e.language, e.title, left(e.content, 20000) as content
   from unnest(:ids::uuid[]) with ordinality wanted (id, place)
-  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+ cross join lateral (select * from entries where tenant_id = :tenant_id and id = wanted.id offset 0) e
   join unnest(:lexemes::text[]) c (lexeme) on c.lexeme = any (tsvector_to_array(e.lexemes))
  order by c.lexeme, wanted.place;
 
