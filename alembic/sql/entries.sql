@@ -142,7 +142,7 @@ create index entries_by_parent on entries (tenant_id, parent_id) where parent_id
 create index entries_by_successor on entries (tenant_id, superseded_by_id) where superseded_by_id is not null;
 create index entries_by_time on entries (tenant_id, created_at desc, id desc);
 -- fastupdate off: a pending list would slow down searches.
-create index entries_by_lexeme on entries using gin (tenant_id, lexemes, audience(readers))
+create index entries_by_lexeme on entries using gin (tenant_id, lexemes, audience(readers), word_parts(language, title, lexemes))
   with (fastupdate = /* one server */ off /* Citus: on */);
 create index entries_by_tag on entries using gin (tenant_id, tags) with (fastupdate = off);
 create index entries_by_metadata on entries using gin (tenant_id, metadata jsonb_path_ops) with (fastupdate = off);

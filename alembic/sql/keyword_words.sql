@@ -1,19 +1,4 @@
--- Compound words of a query, and which of several queries have matches.
-
--- Letters between the parts of a compound; null for languages that do not write compounds as one word.
-create or replace function linking_letters(language text) returns text[]
-language sql immutable parallel safe
-return case language
-  when 'german' then array['', 's', 'es', 'n', 'en', 'er', 'e']
-  when 'dutch' then array['', 's', 'e', 'en', 'n', 'er']
-  when 'danish' then array['', 's', 'e']
-  when 'norwegian' then array['', 's', 'e']
-  when 'swedish' then array['', 's', 'o', 'u', 'a']
-  when 'finnish' then array['', 'n', 'en']
-  when 'hungarian' then array['']
-end;
-revoke all on function linking_letters(text) from public;
-grant execute on function linking_letters(text) to kb_reader;
+-- Compound words of a query, longer words that contain one, and which of several queries have matches.
 
 -- The compounds that words of a query may be parts of, and the parts that they may consist of, as queries for entries of
 -- the language. A long word stands for its two parts in one entry, and two words for their compound. Two words that
@@ -154,5 +139,82 @@ end $$;
 revoke all on function keyword.matched_queries(uuid, text, text[]) from public;
 grant execute on function keyword.matched_queries(uuid, text, text[]) to kb_reader;
 
+-- Entries whose word_parts() match a query. The costs are those of matched_queries().
+create or replace function keyword.entries_with_parts(p_tenant uuid, p_parts tsquery, p_limit integer) returns uuid[]
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
+set enable_indexscan = off set cpu_index_tuple_cost = 1000
+as $$
+declare
+  tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
+begin
+  if p_tenant is distinct from tenant then
+    raise exception 'another tenant is set' using errcode = 'insufficient_privilege';
+  end if;
+  return array(
+    select e.id from entries e
+     where e.tenant_id = tenant and audience(e.readers) && principals
+       and word_parts(e.language, e.title, e.lexemes) @@ p_parts and not e.quarantined
+     limit p_limit);
+end $$;
+revoke all on function keyword.entries_with_parts(uuid, tsquery, integer) from public;
+grant execute on function keyword.entries_with_parts(uuid, tsquery, integer) to kb_reader;
+
 reset role;
 revoke create on schema keyword from kb_keyword;
+
+-- Longer words that contain one of these words, from five letters on, as queries for entries of each language: words of titles,
+-- and in languages with compounds, words of any text that begin or end with it. A word that an entry has stands for words that
+-- begin with it, and as the end of a compound; with `unknown`, only words are looked at that no entry has, and a title's word may
+-- contain them anywhere. A short word's end may only be a suffix behind other letters: "Prüfung", but "Überprüf-ung". Looked at are 100 entries with such words, of which the ten most frequent in a language count.
+-- The other columns are those of possible_compounds().
+create or replace function longer_words(tenant uuid, languages text[], words text[], is_unknown boolean)
+returns table (language text, query text, replaced text[], asked text[], lexemes text[])
+language plpgsql stable rows 3 set search_path = pg_catalog, public, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  word text;
+  form text;
+  stems text[];
+  tails text[];
+  parts text;
+  ids uuid[];
+begin
+  foreach word in array words loop
+    form := (tsvector_to_array(text_lexemes('simple', word)))[1];
+    stems := array(select (tsvector_to_array(text_lexemes(l, word)))[1] from unnest(languages) l);
+    continue when length(form) < 5 or array_position(stems, null) is not null
+      or is_unknown <> (keyword.matched_queries(tenant, null, array(select keyword.word_query(s) from unnest(stems) s)) = '{}');
+    tails := array(select substr((tsvector_to_array(text_lexemes(l, 'barbar' || word)))[1], 7) from unnest(languages) l);
+    select string_agg(format('%s:* & !%1$s', keyword.word_query(p.part)), ' | ') || case when is_unknown then format(' | %s:*', keyword.word_query(form)) else '' end
+      into parts
+      from (select '^' || form as part
+            union
+            select unnest(array['^' || c.stem, '<' || reverse(c.tail)])
+              from unnest(languages, stems, tails) c (language, stem, tail) where linking_letters(c.language) is not null) p;
+    ids := keyword.entries_with_parts(tenant, parts::tsquery, 100);
+    continue when ids = '{}';
+    return query
+      select f.language, '(' || string_agg(keyword.word_query(f.lexeme), ' | ') || ')', array[f.stem], array[word], array_agg(f.lexeme)
+        from (
+          select s.language, s.stem, w.lexeme, row_number() over (partition by s.language order by count(*) desc, w.lexeme) as place
+            from unnest(ids) i (id)
+           cross join lateral (select x.language, x.title, x.lexemes from entries x where x.tenant_id = tenant and x.id = i.id offset 0) e
+            join unnest(languages, stems, tails) s (language, stem, tail) on s.language = e.language
+           cross join lateral (
+             select l.lexeme from unnest(tsvector_to_array(e.lexemes)) l (lexeme)
+              where linking_letters(s.language) is not null and length(l.lexeme) >= length(s.tail) + 3
+                and (starts_with(l.lexeme, s.stem) or right(l.lexeme, length(s.tail)) = s.tail)
+             union
+             select unnest(tsvector_to_array(text_lexemes(e.language, t.word)))
+               from unnest(tsvector_to_array(text_lexemes('simple', e.title))) t (word)
+              where case when is_unknown then strpos(t.word, form) > 0 else starts_with(t.word, form) end) w
+           where w.lexeme <> s.stem
+           group by 1, 2, 3) f
+       where f.place <= 10 group by f.language, f.stem;
+  end loop;
+end $$;
+revoke all on function longer_words(uuid, text[], text[], boolean) from public;
+grant execute on function longer_words(uuid, text[], text[], boolean) to kb_reader;

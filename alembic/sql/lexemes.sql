@@ -8,7 +8,7 @@ return case when run ~ '[\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0e
                    rtrim(pg_catalog.regexp_replace(run, '[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff][\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u1160-\u11ff\u17b4-\u17d3\u17dd\u3099\u309a\ud7b0-\ud7fb\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef]*', '\& ', 'g'), ' '), ' ')
             else pg_catalog.string_to_array(run, null) end;
 revoke all on function split_characters(text) from public;
-grant execute on function split_characters(text) to kb_reader;
+grant execute on function split_characters(text) to kb_reader, kb_keyword;
 
 -- Scripts without spaces between words (Thai, Lao, Burmese, Khmer, Chinese, Japanese), and Korean, whose words have
 -- their particles attached: each run of such characters becomes overlapping pairs of characters, 機械学習 becomes
@@ -34,7 +34,7 @@ begin
   return content;
 end $$;
 revoke all on function paired_text(text) from public;
-grant execute on function paired_text(text) to kb_reader;
+grant execute on function paired_text(text) to kb_reader, kb_keyword;
 
 -- Whether there are spellings that unified_text() changes; `marked` are the marked words of a text.
 create or replace function has_spellings(marked text) returns boolean
@@ -50,7 +50,7 @@ return octet_length(content) <> length(content)
        and (strpos(content, U&'\00AD') > 0 or strpos(content, U&'\200B') > 0 or strpos(content, U&'\2060') > 0
             or strpos(content, U&'\FEFF') > 0);
 revoke all on function has_invisible(text) from public;
-grant execute on function has_invisible(text) to kb_reader;
+grant execute on function has_invisible(text) to kb_reader, kb_keyword;
 
 -- One spelling of what people write in several ways, in entries and in queries, before it is split into words:
 -- invisible characters inside words (soft hyphens, zero-width spaces, word joiners) disappear, also as entities of HTML, and
@@ -83,7 +83,7 @@ begin
   return content;
 end $$;
 revoke all on function unified_text(text) from public;
-grant execute on function unified_text(text) to kb_reader;
+grant execute on function unified_text(text) to kb_reader, kb_keyword;
 
 -- If LC_CTYPE is C, Postgres treats every character beyond ASCII as a letter: the words of
 -- „word“ and it’s, or next to a no-break space, would include it and not be found without it. Symbols of Latin-1,
@@ -97,7 +97,7 @@ return case when octet_length(content) = length(content)
             then pg_catalog.regexp_replace(content, '[/_.:@#&<>+-]', ' ', 'g')
             else pg_catalog.regexp_replace(paired_text(content), '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\u30a0\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#&<>+-]', ' ', 'g') end;
 revoke all on function spaced_text(text) from public;
-grant execute on function spaced_text(text) to kb_reader;
+grant execute on function spaced_text(text) to kb_reader, kb_keyword;
 comment on function spaced_text(text) is 'A text with spaces in place of the characters that separate words';
 
 -- Readers type words without their diacritics: café and cafe, Łódź and Lodz, ёлка and елка, שָׁלוֹם and שלום are one word. `words` is
@@ -129,7 +129,7 @@ begin
   return words;
 end $$;
 revoke all on function folded_words(text, text) from public;
-grant execute on function folded_words(text, text) to kb_reader;
+grant execute on function folded_words(text, text) to kb_reader, kb_keyword;
 
 -- Lexemes without their diacritics. A word that has nothing else, such as a lone vowel sign or the Arabic elongation, is not
 -- a lexeme: like a stop word, it leaves its position empty. No lexeme contains a space or a quotation mark.
@@ -149,7 +149,7 @@ begin
   return folded::tsvector;
 end $$;
 revoke all on function folded_lexemes(text, tsvector) from public;
-grant execute on function folded_lexemes(text, tsvector) to kb_reader;
+grant execute on function folded_lexemes(text, tsvector) to kb_reader, kb_keyword;
 
 -- The words of a text with one spelling. `language` is the name of a text-search configuration of Postgres. Its values are those
 -- of app/knowledge/words.py and of the check on `entries`; a test compares them.
@@ -165,13 +165,13 @@ begin
   return public.folded_lexemes(language, lexemes);
 end $$;
 revoke all on function parsed_lexemes(text, text) from public;
-grant execute on function parsed_lexemes(text, text) to kb_reader;
+grant execute on function parsed_lexemes(text, text) to kb_reader, kb_keyword;
 
 create or replace function text_lexemes(language text, content text) returns tsvector
 language sql immutable strict parallel safe
 return parsed_lexemes(language, unified_text(content));
 revoke all on function text_lexemes(text, text) from public;
-grant execute on function text_lexemes(text, text) to kb_reader;
+grant execute on function text_lexemes(text, text) to kb_reader, kb_keyword;
 
 -- The lexemes of a text as a query for entries that have them at the same distances, as phraseto_tsquery() makes it.
 create or replace function text_phrase(language text, content text) returns tsquery
@@ -487,6 +487,46 @@ begin
 end $$;
 revoke all on function asked_lexemes(text, text, text) from public;
 grant execute on function asked_lexemes(text, text, text) to kb_reader;
+
+-- Letters between the parts of a compound; null for languages that do not write compounds as one word.
+create or replace function linking_letters(language text) returns text[]
+language sql immutable parallel safe
+return case language
+  when 'german' then array['', 's', 'es', 'n', 'en', 'er', 'e']
+  when 'dutch' then array['', 's', 'e', 'en', 'n', 'er']
+  when 'danish' then array['', 's', 'e']
+  when 'norwegian' then array['', 's', 'e']
+  when 'swedish' then array['', 's', 'o', 'u', 'a']
+  when 'finnish' then array['', 'n', 'en']
+  when 'hungarian' then array['']
+end;
+revoke all on function linking_letters(text) from public;
+grant execute on function linking_letters(text) to kb_reader, kb_keyword;
+
+-- Parts of an entry's words, by which longer words are found: the ends of the title's words from five letters on, its whole words
+-- after ^, and in languages with compounds, long words after ^ and backwards after <. The limits keep all within a tsvector.
+create or replace function word_parts(language text, title text, lexemes tsvector) returns tsvector
+language plpgsql immutable parallel safe cost 10000
+as $$
+declare
+  parts text[] := '{}';
+begin
+  if title is not null then
+    parts := array(
+      select case n when 1 then '^' else '' end || substr(w.lexeme, n)
+        from unnest(tsvector_to_array(public.text_lexemes('simple', title))) w (lexeme)
+       cross join generate_series(1, length(w.lexeme) - 4) n
+       where length(w.lexeme) <= 30 and w.lexeme !~ '[0-9]');
+  end if;
+  if public.linking_letters(language) is not null then
+    parts := parts || array(
+      select unnest(array['^' || w.lexeme, '<' || reverse(w.lexeme)]) from unnest(tsvector_to_array(lexemes)) w (lexeme)
+       where length(w.lexeme) between 8 and 40 and w.lexeme !~ '[0-9]' limit 8000);
+  end if;
+  return array_to_tsvector(parts);
+end $$;
+revoke all on function word_parts(text, text, tsvector) from public;
+grant execute on function word_parts(text, text, tsvector) to kb_reader, kb_keyword;
 
 -- The place of a word of a language in the vectors of lexeme_weights(); the same word of another language has another one.
 create or replace function word_place(language text, lexeme text) returns integer

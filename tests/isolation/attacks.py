@@ -63,6 +63,7 @@ VALUES: Mapping[str, str] = {
     "p_alternative_weights": "array[0.7]::double precision[]",
     "p_language": "null",
     "p_queries": "array['harbour', 'harb:*', 'night & !ship']",
+    "p_parts": "'arbour'",
     "p_filter": "null",
     "p_model_id": "1",
     "p_slug": "'attack'",

@@ -217,6 +217,7 @@ MUTATIONS = (
     unfiltered("keyword.matching_entries", "e.tenant_id = tenant"),
     unfiltered("keyword.search", "tenant_id = tenant", "tenant_id is not null"),
     unfiltered("keyword.matched_queries", "e.tenant_id = tenant", "e.tenant_id is not null"),
+    unfiltered("keyword.entries_with_parts", "e.tenant_id = tenant", "e.tenant_id is not null"),
     # The hits themselves stay the tenant's own here: their number reveals the fault.
     unfiltered(
         "keyword.search",

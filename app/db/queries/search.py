@@ -162,14 +162,16 @@ class Repairs:
         corrections: misspelt lexemes, each with a lexeme that resembles it.
         prefix: what words begin with that may be meant by the last word of the query.
         incomplete: the lexeme of that word.
+        parts: words of the query that longer words contain.
     """
 
     corrections: Mapping[str, str] = field(default_factory=dict)
     prefix: str | None = None
     incomplete: str | None = None
+    parts: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.corrections) or self.prefix is not None
+        return bool(self.corrections or self.parts) or self.prefix is not None
 
 
 NO_REPAIRS = Repairs()
@@ -194,6 +196,7 @@ class KeywordQuery:
         phrases: quoted parts of the text.
         repairs: what to search for in place of words that no entry has.
         compound_words: the words that may be compounds or parts of one, in order.
+        parts: the words that longer words may contain.
         spellings: words of the text, each with another spelling to search for as well.
         synonyms: terms that may be in the text, each with a term to search for as well.
         whole: search only for the identifiers in the text, not for words that are parts of them.
@@ -207,6 +210,7 @@ class KeywordQuery:
     phrases: tuple[str, ...] = ()
     repairs: Repairs = NO_REPAIRS
     compound_words: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     spellings: tuple[tuple[str, str], ...] = ()
     synonyms: tuple[tuple[str, str], ...] = ()
     whole: bool = False
@@ -256,11 +260,14 @@ class KeywordMatches:
 CORRECTION_WEIGHT = COMPLETION_WEIGHT = COMPOUND_WEIGHT = 0.7
 """The weight of a replacement of a word, relative to the word itself."""
 
+PART_WEIGHT = 0.2
+"""The same for longer words that contain it: an entry with the word itself comes first, unless it is much longer."""
+
 SYNONYM_WEIGHT = 0.9
 """The same for a synonym: the caller's own word comes first among equals."""
 
 COMPOUND_LIMIT = 3
-"""Words of a query, stop words apart, up to which compounds and their parts are looked for."""
+"""Words of a query, stop words apart, up to which compounds, their parts and longer words are looked for."""
 
 LEAST_PREFIX = 3
 """Letters from which on a word is completed."""
@@ -287,6 +294,9 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         compound_words=list(query.compound_words),
         compound_weight=COMPOUND_WEIGHT,
         compound_limit=COMPOUND_LIMIT,
+        parts=list(query.parts),
+        unknown_parts=list(repairs.parts),
+        part_weight=PART_WEIGHT,
         spelt=[term for term, _ in query.spellings],
         spellings=[spelling for _, spelling in query.spellings],
         synonym_terms=[term for term, _ in query.synonyms],
@@ -356,13 +366,15 @@ async def find_repairs(
     *,
     last_word: str | None,
     last_identifier: str | None,
+    parts: Sequence[str],
     corrects: bool,
     strict: bool,
 ) -> Repairs:
     """Find replacements of words that no entry has: the tenant's most similar words, or longer ones.
 
-    `unknown` restricts the lexemes to check; None checks all lexemes of the query. With `corrects`, the longest five of
-    the misspelt ones are corrected; with `strict`, only by a word that differs by one letter.
+    `unknown` restricts the lexemes to check; None checks all lexemes of the query. Longer words may contain one of
+    `parts`. With `corrects`, the longest five of the misspelt ones are corrected; with `strict`, only by a word that
+    differs by one letter.
     """
     rows = await session.fetch(
         SQL["repairs"],
@@ -371,12 +383,14 @@ async def find_repairs(
         last_word=last_word,
         last_identifier=last_identifier,
         least_prefix=LEAST_PREFIX,
+        parts=list(parts),
+        compound_limit=COMPOUND_LIMIT,
         corrects=corrects,
         strict=strict,
     )
     prefix, incomplete = next(((row["prefix"], row["word"]) for row in rows if row["prefix"]), (None, None))
     corrections = {row["word"]: row["correction"] for row in rows if row["correction"]}
-    return Repairs(corrections, prefix, incomplete)
+    return Repairs(corrections, prefix, incomplete, [row["part"] for row in rows if row["part"]])
 
 
 async def completed_words(session: TenantSession, prefix: str, ids: Sequence[UUID], limit: int) -> Sequence[str]:

@@ -54,9 +54,20 @@ with languages as materialized (
   select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
     from (select language, array_agg(query order by place) as queries from possible group by language) q
 ), compounds as materialized (
-  select p.language, p.query, p.replaced, p.asked, p.lexemes
-    from matched m join possible p on p.language = m.language and p.place = any (m.places)
-   limit 20
+  (select p.language, p.query, p.replaced, p.asked, p.lexemes, :compound_weight::double precision as weight
+     from matched m join possible p on p.language = m.language and p.place = any (m.places)
+    limit 20)
+  union all
+  select w.language, w.query, w.replaced, w.asked, w.lexemes, :part_weight
+    from (select array_agg(l.language) as languages
+            from languages l
+           where l.entries > 0
+             and (select count(*) from words w where w.language = l.language) between 1 and :compound_limit::integer
+          having count(*) > 0) l
+   cross join lateral (
+     select * from longer_words(:tenant_id, l.languages, :parts::text[], false)
+     union all
+     select * from longer_words(:tenant_id, l.languages, :unknown_parts::text[], true)) w
 ), synonyms as materialized (
   -- The query has the words of the term next to each other.
   select s.term, s.synonym, l.language, l.lexemes, q::text as query
@@ -145,7 +156,7 @@ select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['engli
 
 -- name: repairs
 -- Words to search for in place of words of the query that no entry has: for the last word a query for all words that begin
--- with it, and for others the tenant's most similar word.
+-- with it, for others the tenant's most similar word, and for each whether it is a part of longer words.
 --
 -- A stop word of a language of the tenant is not completed. An identifier is completed as a whole, before its last part.
 --
@@ -216,10 +227,19 @@ with languages as materialized (
      and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}'
      -- The statistics may count entries that were deleted or hidden since.
      and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(near.lexeme)]) <> '{}'
+), parts as materialized (
+  -- A word that differs by one letter is more likely to be meant than one that contains the other.
+  select p.asked, p.replaced
+    from (select array_agg(language) as languages from languages
+           where length(text_lexemes(language, :query)) between 1 and :compound_limit::integer having count(*) > 0) l
+   cross join lateral longer_words(:tenant_id, l.languages, :parts::text[], true) p
+   where not exists (select from corrected c where c.near and c.word = any (p.replaced))
 )
-select c.lexeme as word, null as correction, c.form as prefix from completed c
+select c.lexeme as word, null as correction, c.form as prefix, null as part from completed c
 union all
-select word, correction, null from corrected where near or not is_found;
+select word, correction, null, null from corrected where (near or not is_found) and word <> all (select unnest(replaced) from parts)
+union all
+select distinct null, null, null, asked[1] from parts;
 
 -- name: completed_words
 -- Words of these entries that begin with the prefix, those of most entries first.

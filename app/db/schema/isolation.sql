@@ -200,6 +200,7 @@ with known (name, owner) as (
          ('keyword.filtered_ids', 'kb_keyword'), ('keyword.newest_ids', 'kb_keyword'),
          ('keyword.former_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'), ('keyword.matching_entries', 'kb_keyword'),
+         ('keyword.entries_with_parts', 'kb_keyword'),
          ('queue.claim_job', 'kb_queue'), ('queue.next_due', 'kb_queue'), ('queue.count_jobs', 'kb_queue'),
          -- Those of the nodes of a cluster.
          ('shards.enter', 'entries'), ('shards.adopt', 'entries'), ('shards.claim_job', 'kb_queue'),

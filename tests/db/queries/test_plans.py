@@ -127,6 +127,9 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
                 "compound_words": [],
                 "compound_weight": 1.0,
                 "compound_limit": 4,
+                "parts": ["shared"],
+                "unknown_parts": [],
+                "part_weight": 1.0,
             }[name]
             for name in SQL["keyword_leg"].parameters
         ],

@@ -25,6 +25,7 @@ DEFINER_FUNCTIONS = {
     "public.index_words": "kb_migrator",
     "keyword.search": "kb_keyword",
     "keyword.matched_queries": "kb_keyword",
+    "keyword.entries_with_parts": "kb_keyword",
     "keyword.filtered_ids": "kb_keyword",
     "keyword.newest_ids": "kb_keyword",
     "keyword.tag_overlaps": "kb_keyword",

@@ -26,6 +26,7 @@ CALLS = [
     "select keyword.filtered_ids(null, 10)",
     "select keyword.former_ids(null, 10)",
     "select keyword.matched_queries(current_tenant(), null, '{harbour}')",
+    "select keyword.entries_with_parts(current_tenant(), 'arbour', 10)",
     "select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)",
     "select * from keyword.derived_entries(gen_random_uuid(), 10)",
     "select * from keyword.matching_entries('{harbour}', '{english}', null, null, null, null, 10)",
@@ -99,6 +100,25 @@ async def test_matched_queries_finds_nothing_in_a_tenant_without_entries(service
     await set_tenant(service, empty)
     call = "select keyword.matched_queries($1, null, array['harbour', 'harb:*', '!harbour'])"
     assert await service.fetchval(call, empty) == []
+
+
+async def test_entries_with_parts_finds_only_own_entries(seeded: Seeded, service: Connection) -> None:
+    call = "select keyword.entries_with_parts($1, 'arbour', 10)"
+    await set_tenant(service, seeded.first)
+    found = set(await service.fetchval(call, seeded.first))
+    assert found
+    assert found <= await ids_of(seeded, "entries", seeded.first)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="another tenant is set"):
+        await service.fetchval(call, seeded.second)
+
+
+@pytest.mark.parametrize("lexeme", HOSTILE)
+async def test_longer_words_treats_hostile_words_as_words(seeded: Seeded, service: Connection, lexeme: str) -> None:
+    await set_tenant(service, seeded.first)
+    for is_unknown in (False, True):
+        call = "select lexemes from longer_words($1, '{english,german}', $2, $3)"
+        found = await service.fetch(call, seeded.first, [lexeme, "arbour"], is_unknown)
+        assert [row["lexemes"] for row in found] == [["harbour"]] * is_unknown
 
 
 @pytest.mark.parametrize("lexeme", HOSTILE)

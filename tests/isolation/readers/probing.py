@@ -42,6 +42,7 @@ FUNCTIONS = {
     "keyword.derived_entries": """select array_agg(d.entry_id) from keyword.derived_entries('{parent}', 100) d""",
     "keyword.matched_queries": """select keyword.matched_queries(current_tenant(), null,
         array['vector', 'harbour'])::text""",
+    "keyword.entries_with_parts": "select keyword.entries_with_parts(current_tenant(), 'uokka', 100)::text",
     "keyword.former_ids": "select keyword.former_ids({then}, 100)::text",
     "keyword.search of the past": """select array_agg(s.entry_id::text || s.score) from keyword.search(
         current_tenant(), array['quokka'], array['english'], null, 1, 40, {then}, 10, 100) s""",

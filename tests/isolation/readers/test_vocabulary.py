@@ -1,4 +1,4 @@
-"""Words of entries that are hidden after they were counted."""
+"""Words of entries that are hidden, also after they were counted."""
 
 import json
 
@@ -33,3 +33,17 @@ async def corrected(caller: Caller, queries: tuple[str, ...]) -> list[str | None
     told = [answer["debug_info"]["legs"]["keyword"]["corrections"].get("zebrafsh") for answer in found]
     assert all("zebrafish" in json.dumps(each) for each, word in zip(found, told, strict=True) if word)
     return told
+
+
+async def test_a_part_of_a_word_finds_no_hidden_word(admin: Caller, join: Join) -> None:
+    ann, cleo = join("ann", "finance"), join("cleo", "board")
+    text = "Das Selbstbewusstsein der Gruppe"
+    secret = await ann.add(text, title="Handbook", readers=["group:finance"], language="german")
+    await cleo.add("Ein anderer Text der Gruppe", language="german")
+    for query, word in (("andbook", "Handbook"), ("Bewusstsein", "Selbstbewusstsein")):
+        seen, hidden = [await caller.search(query, mode="keyword", explain=True) for caller in (ann, cleo)]
+        assert [hit["id"] for hit in seen["results"]] == [secret["id"]]
+        assert seen["debug_info"]["legs"]["keyword"]["compounds"] == {query.lower(): [word]}
+        never = await cleo.search("qqqqqqqqqq", mode="keyword", explain=True)
+        assert hidden["debug_info"]["legs"]["keyword"] == never["debug_info"]["legs"]["keyword"]
+        assert (hidden["results"], hidden["metadata"]["total"]) == ([], 0)

@@ -30,6 +30,8 @@ COMPLETIONS = 5
 
 COMPOUND_WORDS = 16
 """Words of a query that may be compounds or parts of one, the first ones."""
+PART = re.compile(r"[^\W\d_]{5,30}")
+"""A word that longer words may contain; a shorter one is in too many."""
 LATIN = re.compile(r"[^\W\d_\u0250-\U0010ffff]{3,30}")
 """Such a word: the languages with compounds are written in Latin letters."""
 
@@ -45,7 +47,7 @@ class Replacements:
         corrections: misspelt words, each with its correction.
         completions: the beginning of a word, with words that begin with it.
         compounds: words of the query with what else stands for them: a compound its parts, parts their compound,
-            and a word in another spelling.
+            a part longer words, and a word in another spelling.
         synonyms: terms of the query, each with its synonyms.
     """
 
@@ -67,6 +69,14 @@ def compound_words(text: str) -> tuple[str, ...]:
     return tuple(islice(words, COMPOUND_WORDS))
 
 
+def word_parts(text: str) -> tuple[str, ...]:
+    """The words of a query that longer words may contain, in order: of a longer query none."""
+    words = dict.fromkeys(find_words(text.lower()))
+    if len(words) > COMPOUND_WORDS:
+        return ()
+    return tuple(word for word in words if PART.fullmatch(word) and not is_run(word))
+
+
 async def find_repairs(session: TenantSession, text: str, found: KeywordMatches, *, corrects: bool = True) -> Repairs:
     """Find what the last word may be the beginning of and, with `corrects`, corrections of misspelt words.
 
@@ -81,7 +91,8 @@ async def find_repairs(session: TenantSession, text: str, found: KeywordMatches,
     corrects = corrects and (not mostly_known or words <= CORRECTED_WORDS)
     last = LAST.search(text)
     word = "" if last is None or is_run(last[0][-1]) else last[0].lower()
-    if not corrects and not word:
+    parts = word_parts(spelt)
+    if not corrects and not word and not parts:
         return NO_REPAIRS
     return await db.find_repairs(
         session,
@@ -89,6 +100,7 @@ async def find_repairs(session: TenantSession, text: str, found: KeywordMatches,
         unknown,
         last_word=find_words(word)[-1] if word else None,
         last_identifier=word if is_identifier(word) else None,
+        parts=parts,
         corrects=corrects,
         # If most words are known, an unknown one may be right: only a word that is nearly the same corrects it.
         strict=mostly_known,
@@ -119,8 +131,13 @@ async def describe_replacements(
         return (spell(misspelt, texts[meant].language, query) if meant in texts else None) or misspelt
 
     compounds: dict[str, list[str]] = {}
+    told = set(longer)
     for compound in found.compounds:
-        compounds.setdefault(" ".join(compound.asked), []).extend(map(show, compound.lexemes))
+        # Of many longer words, those that hits have; a completion, or the compound of two words, is not repeated.
+        lexemes = [lexeme for lexeme in compound.lexemes if lexeme in texts] or compound.lexemes
+        if not told.issuperset(lexemes):
+            compounds.setdefault(" ".join(compound.asked), []).extend(map(show, lexemes))
+            told.update(lexemes if len(compound.asked) > 1 else ())
     return Replacements(
         {recall(misspelt, meant): show(meant) for misspelt, meant in corrections.items()},
         {prefix: list(dict.fromkeys(map(show, longer)))} if prefix and longer else {},
@@ -219,6 +236,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
         plan.keyword_budget,
         phrases=plan.asked.phrases,
         compound_words=compound_words(text),
+        parts=word_parts(text),
         spellings=find_spellings(text),
         synonyms=find_synonyms(plan.tenant.settings.synonyms, text),
         compared=None if vector is None or not plan.compares_keyword_hits else (plan.tenant.space, vector),
@@ -227,7 +245,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
     with span("keyword") as seen:
         if is_identifier(text) and not asked.synonyms:
             # Entries with a part of the identifier count only if no entry has it as a whole.
-            found = await db.match_words(session, replace(asked, whole=True, compound_words=(), spellings=()))
+            found = await db.match_words(session, replace(asked, whole=True, compound_words=(), parts=(), spellings=()))
         whole = bool(found.hits)
         if not whole:
             found = await db.match_words(session, asked)
@@ -261,6 +279,7 @@ async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]
         1,
         plan.keyword_budget,
         compound_words=compound_words(text),
+        parts=word_parts(text),
         spellings=find_spellings(text),
         synonyms=synonyms,
     )
