@@ -166,9 +166,10 @@ revoke create on schema keyword from kb_keyword;
 
 -- Longer words that contain one of these words, from five letters on, as queries for entries of each language: words of titles,
 -- and in languages with compounds, words of any text that begin or end with it. A word that an entry has stands for words that
--- begin with it, and as the end of a compound; with `unknown`, only words are looked at that no entry has, and a title's word may
--- contain them anywhere. A short word's end may only be a suffix behind other letters: "Prüfung", but "Überprüf-ung". Looked at are 100 entries with such words, of which the ten most frequent in a language count.
--- The other columns are those of possible_compounds().
+-- begin with it, and as the end of a compound; with `is_unknown`, only words are looked at that no entry has, and a title's word
+-- may contain them anywhere. The end of a word is compared without its own ending, as it is behind other letters: "Prüfung" is
+-- "Überprüf-ung". Looked at are 100 entries with such words, of which the ten most frequent in a language count. The other columns
+-- are those of possible_compounds().
 create or replace function longer_words(tenant uuid, languages text[], words text[], is_unknown boolean)
 returns table (language text, query text, replaced text[], asked text[], lexemes text[])
 language plpgsql stable rows 3 set search_path = pg_catalog, public, pg_temp
@@ -188,7 +189,8 @@ begin
     continue when length(form) < 5 or array_position(stems, null) is not null
       or is_unknown <> (keyword.matched_queries(tenant, null, array(select keyword.word_query(s) from unnest(stems) s)) = '{}');
     tails := array(select substr((tsvector_to_array(text_lexemes(l, 'barbar' || word)))[1], 7) from unnest(languages) l);
-    select string_agg(format('%s:* & !%1$s', keyword.word_query(p.part)), ' | ') || case when is_unknown then format(' | %s:*', keyword.word_query(form)) else '' end
+    select string_agg(format('%s:* & !%1$s', keyword.word_query(p.part)), ' | ')
+           || case when is_unknown then format(' | %s:*', keyword.word_query(form)) else '' end
       into parts
       from (select '^' || form as part
             union

@@ -3008,7 +3008,7 @@ export interface components {
          *     Attributes:
          *         corrections: misspelt words, each with its correction.
          *         completions: the last word, if no entry has it, with words that begin with it.
-         *         compounds: compounds of the query with their parts, or parts with their compound.
+         *         compounds: compounds of the query with their parts, or parts with their compounds and other longer words.
          *         synonyms: terms of the query with the tenant's synonyms for them.
          *         ignored: stop words of the query that were not searched for.
          */
