@@ -87,9 +87,8 @@ grant execute on function entry_avoids(entries, entry_filter) to kb_reader, kb_k
 -- Whether an entry passes all parts of a filter.
 create or replace function entry_passes(e entries, f entry_filter) returns boolean
 language sql stable parallel safe
-return (e.expires_at is null or e.expires_at > coalesce(f.as_of, now()))
+return is_live(e.quarantined, e.expires_at, coalesce(f.as_of, now()))
    and (f.as_of is null or e.updated_at <= f.as_of)
-   and not e.quarantined
    and (e.superseded_by_id is null or f.include_superseded)
    and (f.roles is null or e.roles && f.roles)
    and (f.tags is null or case when f.all_tags then e.tags @> f.tags else e.tags && f.tags end)

@@ -206,7 +206,7 @@ begin
        select count(*)::integer as shared from unnest(p_tags) t (tag) where t.tag = any (e.tags)) o
      where e.tenant_id = tenant and e.tags && p_tags and e.id <> p_without and o.shared >= 2
        and audience(e.readers) && principals
-       and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
+       and is_live(e.quarantined, e.expires_at, now()) and e.superseded_by_id is null
        and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, null))
      order by o.shared desc, e.updated_at desc, e.id
      limit p_limit;
@@ -228,7 +228,7 @@ begin
     select e.id from entries e
      where e.tenant_id = tenant and e.source_ids @> array[p_source] and e.id <> p_source
        and audience(e.readers) && principals
-       and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
+       and is_live(e.quarantined, e.expires_at, now()) and e.superseded_by_id is null
      order by e.created_at desc, e.id
      limit p_limit;
 end $$;

@@ -128,7 +128,7 @@ begin
      cross join lateral (
        select
          from (select e.lexemes from entries e
-                where e.tenant_id = tenant and audience(e.readers) && principals
+                where e.tenant_id = tenant and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, now())
                   and e.lexemes @@ regexp_replace(q.query, '<(?:-|[0-9]+)>', '&', 'g')::tsquery
                   and (p_language is null or e.language = p_language)
                 limit 500) e
@@ -155,7 +155,7 @@ begin
   return array(
     select e.id from entries e
      where e.tenant_id = tenant and audience(e.readers) && principals
-       and word_parts(e.language, e.title, e.lexemes) @@ p_parts and not e.quarantined
+       and word_parts(e.language, e.title, e.lexemes) @@ p_parts and is_live(e.quarantined, e.expires_at, now())
      limit p_limit);
 end $$;
 revoke all on function keyword.entries_with_parts(uuid, tsquery, integer) from public;

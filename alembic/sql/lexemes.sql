@@ -307,7 +307,7 @@ begin
   if marked ~ '[-/.]' then
     joined := (select string_agg(translate(w.word, '-/.', ''), ' ') from unnest(string_to_array(marked, ' ')) m (word)
                  cross join lateral (select rtrim(m.word, '.:')) w (word)
-                where translate(w.word, '-/.', '') <> w.word and w.word ~ '^(?:[[:alpha:]]{1,12}(?:-[[:alpha:]]{1,12}){1,2}|[[:alpha:]]{1,12}(?:-[0-9]{1,8}|\.[[:alpha:]]{1,3})|[0-9]{1,8}-[[:alpha:]]{1,12}|[[:alnum:]]{1,6}/[[:alnum:]]{1,6})$');
+                where translate(w.word, '-/.', '') <> w.word and w.word ~ '^(?:[[:alpha:]]{1,20}(?:-[[:alpha:]]{1,20}){1,2}|[[:alpha:]]{1,20}(?:-[0-9]{1,8}|\.[[:alpha:]]{1,3})|[0-9]{1,8}-[[:alpha:]]{1,20}|[[:alnum:]]{1,6}/[[:alnum:]]{1,6})$');
   end if;
   if parts is null and joined is null then
     return '';
@@ -479,7 +479,8 @@ begin
   return lexemes || names || array_to_tsvector(array(
     select distinct unnest(case
              when ts_lexize(stems, lower(w.word)) <> '{}' then case when length(w.word) = 2 then array[w.word] end
-             when letters = upper(letters) or w.word in ('I', 'AND', 'OR', 'NOT') then null
+             when letters = upper(letters) and lower(replace(letters, w.word, '')) <> replace(letters, w.word, '')
+                  or w.word in ('I', 'AND', 'OR', 'NOT') then null
              when length(w.word) > 1 and w.word = upper(w.word) then array[lower(w.word), w.word]
              when ltrim(letters, ' "''(') not like w.word || '%' and letters !~ ('[.!?:][[:space:]"''(]+' || w.word || '\M')
                then array[lower(w.word)] end) collate "C"

@@ -228,6 +228,10 @@ def detect(title: str | None, content: str) -> str:
     return language if language in LANGUAGES else "simple"
 
 
+ALGORITHMS = {"dutch": "dutch_porter"}
+"""Snowball's names of stemmers that Postgres has by another: Snowball 3 has a new one for Dutch."""
+
+
 def find_stemmer(language: str) -> Callable[[str], str]:
     """Return a function that makes a lowercase word the lexeme of `text_lexemes` in SQL: its stem, without diacritics.
 
@@ -237,7 +241,7 @@ def find_stemmer(language: str) -> Callable[[str], str]:
         return lambda word: word if word.isascii() else fold(unify(word.translate(INVISIBLE)).lower(), language)
     known: dict[str, Callable[[str], str]] = _stemmers.__dict__.setdefault("known", {})
     if language not in known:
-        stem: Callable[[str], str] = Stemmer(language, 0).stemWord
+        stem: Callable[[str], str] = Stemmer(ALGORITHMS.get(language, language), 0).stemWord
         # The stemmers read ae in German as ä, which is left to fold for older versions of Postgres only.
         # Their own cache takes three times as long.
         known[language] = lru_cache(STEMS)(

@@ -81,8 +81,7 @@ with languages as materialized (
          :synonym_weight::double precision as weight
     from synonyms s cross join unnest(text_lexemes(s.language, s.term)) u
   union all
-  select c.query || ' & !' || keyword.word_query(r.word) as query, c.language, r.word,
-         :compound_weight::double precision as weight
+  select c.query || ' & !' || keyword.word_query(r.word) as query, c.language, r.word, c.weight
     from compounds c cross join unnest(c.replaced) r (word)
   union all
   select keyword.word_query(u.prefix) || ':*', null, u.word, :completion_weight::double precision
@@ -171,17 +170,18 @@ with languages as materialized (
   select language, sum(entries) as entries from corpus_statistics
    where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0 group by language
 ), forms as (
-  select 1 as place, lower(:last_identifier::text) as form, lower(:last_identifier::text) as lexeme
+  select 1 as place, lower(:last_identifier::text) as form, lower(:last_identifier::text) as lexeme,
+         array[lower(:last_identifier::text)] as lexemes
    where length(:last_identifier::text) >= :least_prefix
   union all
-  select 2, f.form, min(o.lexeme)
+  select 2, f.form, min(o.lexeme), array_agg(o.lexeme)
     from (select min(lexeme) as form from unnest(text_lexemes('simple', :last_word::text)) having count(*) = 1) f
    cross join languages l
     left join lateral unnest(text_lexemes(l.language, :last_word::text)) o on true
    where length(f.form) >= :least_prefix
    group by f.form having bool_and(o.lexeme is not null)
 ), completed as materialized (
-  select f.form, f.lexeme
+  select f.form, f.lexeme, f.lexemes
     from forms f
    where (:unknown::text[] is null or f.lexeme = any (:unknown::text[]))
      and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(f.lexeme)]) = '{}'
@@ -195,7 +195,7 @@ with languages as materialized (
             from languages l cross join lateral unnest(text_lexemes(l.language, :query)) u group by 1) d
    where :corrects::boolean and length(d.lexeme) between 3 and 40 and d.lexeme !~ '[0-9]'
      and not exists (select from lexeme_statistics k where k.tenant_id = :tenant_id and k.lexeme = d.lexeme)
-     and not exists (select from completed c where d.lexeme in (c.form, c.lexeme))
+     and not exists (select from completed c where d.lexeme = c.form or d.lexeme = any (c.lexemes))
      and (:unknown::text[] is null or d.lexeme = any (:unknown::text[]))
    order by length(d.lexeme) desc, d.lexeme limit 5
 ), vocabulary as materialized (

@@ -11,6 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.queries import statistics
+from tests.fixtures.database.cluster import execute
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.writing import ids, write
 
@@ -87,6 +88,7 @@ async def test_a_correction_comes_before_a_part(services: Services, tenant: Tena
         ("Bewusstsein", "Das Selbstbewusstsein der Gruppe wächst.", "german", "Selbstbewusstsein"),
         ("Datenbank", "Die Datenbanksicherung läuft nachts.", "german", "Datenbanksicherung"),
         ("Sicherungen", "Die Datenbanksicherung läuft nachts.", "german", "Datenbanksicherung"),
+        ("Verzekering", "De autoverzekering is duur.", "dutch", "autoverzekering"),
         ("Prüfung", "Die Sicherheitsüberprüfung ist jährlich.", "german", "Sicherheitsüberprüfung"),
         ("dienst", "De belastingdienst is gesloten.", "dutch", "belastingdienst"),
         ("försäkring", "En bilförsäkring betalas varje år.", "swedish", "bilförsäkring"),
@@ -105,6 +107,43 @@ async def test_one_part_finds_a_compound_after_the_word_itself(
     leg = keyword_leg_of(result)
     assert [*told.values(), *leg.completions.values()] == [[compound]]
     assert compound.lower() in result[-1].matched_terms
+
+
+async def test_a_short_text_with_a_longer_word_comes_after_a_long_one_with_the_word(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "A case.", title="Notebookcase", language="english")
+    texts = [f"On the {colour} desk there is a notebook of the team, with the plan of the week." for colour in "abcde"]
+    words = await write(services, tenant, *texts, title="desk", language="english")
+    hits, told = await find(services, tenant, "notebook")
+    assert set(hits[:5]) == set(words)
+    assert len(hits) == 6
+    assert told == {"notebook": ["Notebookcase"]}
+
+
+@pytest.mark.parametrize("query", ["kitchen", "kitchenmergeracne", "kitchenmergerac", "kitchen mergeracm"])
+async def test_words_of_expired_and_quarantined_entries_are_as_if_they_were_not_there(
+    services: Services, tenant: Tenant, superuser_dsn: str, query: str
+) -> None:
+    await write(services, tenant, "Pots and pans.", title="Kitchen", language="english")
+    before = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+    for state in ("expires_at = now() - interval '1 s'", "quarantined = true"):
+        (gone,) = await write(services, tenant, f"Mergeracm, {state}.", title="Kitchenmergeracme", language="english")
+        await execute(superuser_dsn, f"update entries set {state} where id = '{gone}'")
+    after = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+    shown = [
+        (leg.compounds, leg.corrections, leg.completions, [(hit.id, hit.matched_terms) for hit in result])
+        for result in (before, after)
+        for leg in [keyword_leg_of(result)]
+    ]
+    assert shown[0] == shown[1]
+    scores = {
+        word: [
+            hit.score for hit in await services.search.search(tenant.id, SearchQuery(f"kitchen {word}", mode="keyword"))
+        ]
+        for word in ("mergeracm", "qzvwxkqz")
+    }
+    assert len({*map(tuple, scores.values())}) == 1
 
 
 async def test_only_languages_with_compounds_have_them_outside_titles(services: Services, tenant: Tenant) -> None:

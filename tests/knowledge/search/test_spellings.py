@@ -12,6 +12,7 @@ from app.composition.services import Services
 from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.db.rows import new_id
+from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.writing import write
 
 MODES: Sequence[Literal["keyword", "hybrid"]] = ("keyword", "hybrid")
@@ -61,6 +62,7 @@ TEXTS = (
     "The sign-off is given by the harbour master.",
     "P/5ORBIT runs the books.",
     "Chart.js draws the tide.",
+    "The pre-configuration of the crane is on paper.",
     "T & S is next to the lift.",
     "The Was play on the pier.",
     "What was, was.",
@@ -124,6 +126,7 @@ QUERIES = (
     ("signoff", "sign-off", "signoff"),
     ("p5orbit", "P/5ORBIT", "p5orbit"),
     ("chartjs", "Chart.js", "chartjs"),
+    ("preconfiguration", "pre-configuration", "preconfiguration"),
     ("T&S", "T & S", "t&s"),
     ("2 500 000", "2,500,000", "000"),
     ("7 000 000", "7000000", "7000000"),
@@ -148,6 +151,23 @@ async def find_wrong(
 
 async def test_each_spelling_finds_its_text_first(local_services: Services) -> None:
     assert not await find_wrong(local_services, TEXTS, QUERIES, language="english")
+
+
+@pytest.mark.parametrize(("language", "word"), [("hindi", "विभाग"), ("russian", "отдел"), ("english", "desk 7")])
+async def test_an_english_stop_word_in_capitals_is_a_word(services: Services, language: str, word: str) -> None:
+    texts = (f"{word}, {word}.", f"IT {word}.", f"{word}: WHO.")
+    asked = ((f"IT {word}", "IT", "it"), (f"WHO {word}", "WHO", "who"))
+    assert not await find_wrong(services, texts, asked, language=language)
+
+
+async def test_the_stem_in_another_language_does_not_correct_an_incomplete_word(services: Services) -> None:
+    texts = ("The port of ships.", "Portable computers.", "Kütüphaneler.")
+    tenant = await services.tenants.create(NewTenant(f"t-{new_id().hex}"), actor="test")
+    for text, language in zip(texts, ("english", "english", "turkish"), strict=True):
+        await write(services, tenant, text, language=language)
+    result = await services.search.search(tenant.id, SearchQuery(query="portab", mode="keyword", explain=True))
+    assert [hit.content for hit in result] == ["Portable computers."]
+    assert keyword_leg_of(result).corrections == {}
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason=f"{CASES} is not there")
