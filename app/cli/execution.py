@@ -367,8 +367,8 @@ def require_database(settings: Settings) -> None:
     if is_database_absent(settings):
         raise ConfigurationError(
             "KB_DATA_DIR",
-            f"no database in {settings.database.data_dir} yet",
-            "run knowledge serve, or set another folder",
+            f"no database in {settings.database.data_dir.absolute()} yet",
+            "set it to the folder of the service, or run knowledge serve for a new one",
         )
 
 

@@ -64,6 +64,9 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "synonyms": [],
         "synonym_weight": 1.0,
         "compound_limit": 4,
+        "parts": [],
+        "unknown_parts": [],
+        "part_weight": 1.0,
     }
 
     async with asyncpg.create_pool(

@@ -28,11 +28,11 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         client = Client(f"http://127.0.0.1:{port}/knowledge/search", token)
 
         async def search(question: Question) -> int:
-            answer = await client.post({"query": question.text})
+            answer = await client.post({"query": question.text, "duplicates": "show"})
             return len(orjson.loads(answer)["results"])
 
         async def nearest(question: Question, rare: bool) -> list[int]:
-            body = {"query": question.text, "mode": "semantic", "similarity_threshold": 0.0}
+            body = {"query": question.text, "mode": "semantic", "similarity_threshold": 0.0, "duplicates": "show"}
             answer = await client.post({**body, "tags": [RARE]} if rare else body)
             return [entry_number(UUID(hit["id"])) for hit in orjson.loads(answer)["results"]]
 

@@ -97,7 +97,10 @@ def test_interruption_differs_from_cancelled_work() -> None:
 def test_command_that_only_reads_creates_no_database(offline: CommandLine, line: str) -> None:
     result = offline(*line.split())
     assert (result.status, result.out) == (1, "")
-    assert result.err.startswith("error: KB_DATA_DIR: no database in .data yet; run knowledge serve")
+    folder = Path(".data").absolute()
+    assert result.err.startswith(
+        f"error: KB_DATA_DIR: no database in {folder} yet; set it to the folder of the service"
+    )
     assert not Path(".data").exists()
 
 

@@ -140,7 +140,7 @@ def images_allowed() -> Iterator[None]:
 def test_an_image_is_refused_with_the_name_of_the_extra(name: str) -> None:
     provide("absent")
     try:
-        with pytest.raises(UnsupportedMediaType, match=r"is an image .*knowledge-search\[ocr\]") as refusal:
+        with pytest.raises(UnsupportedMediaType, match=r"is an image .*the extra `ocr`") as refusal:
             detect_format(IMAGES[name], "a.pdf", "application/pdf")
     finally:
         provide(None)

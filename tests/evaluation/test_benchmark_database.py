@@ -90,7 +90,7 @@ async def test_a_built_tenant_equals_one_that_the_service_filled(services: Servi
     assert (large.passages, large.indexed) == (BATCH + 200, True)
     stats = await services.administration.stats(LARGE.tenant_id)
     assert (stats.entries, stats.pending_embeddings) == (LARGE.size, 0)
-    query = SearchQuery(query="boils", mode="keyword", tags=(RARE,), limit=50)
+    query = SearchQuery(query="boils", mode="keyword", tags=(RARE,), limit=50, duplicates="show")
     found = await services.search.search(LARGE.tenant_id, query)
     entries = make_many().make_entries(LARGE)
     expected = {entry.number for entry in entries if entry.tags and "boils" in entry.content}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from app.documents.ocr.recogniser import Recogniser
 
-INSTALL = "its text is recognised with the extra `ocr`: pip install 'knowledge-search[ocr]'"
+INSTALL = "its text is recognised where the service has the extra `ocr`"
 Image = Any
 """Pixels as an array of height, width, and blue, green and red, a byte each."""
 Draw = Callable[[], Image]
