@@ -84,6 +84,13 @@ end $$;
 revoke all on function entry_avoids(entries, entry_filter) from public;
 grant execute on function entry_avoids(entries, entry_filter) to kb_reader, kb_keyword;
 
+-- Whether an entry is neither quarantined nor expired at a time: others are in no answer, nor do their words change one.
+create or replace function is_live(quarantined boolean, expires_at timestamptz, at timestamptz) returns boolean
+language sql immutable parallel safe
+return not quarantined and (expires_at is null or expires_at > at);
+revoke all on function is_live(boolean, timestamptz, timestamptz) from public;
+grant execute on function is_live(boolean, timestamptz, timestamptz) to kb_reader, kb_keyword;
+
 -- Whether an entry passes all parts of a filter.
 create or replace function entry_passes(e entries, f entry_filter) returns boolean
 language sql stable parallel safe

@@ -32,13 +32,6 @@ return case when readers is null then '{everyone}'::text[] else pg_catalog.array
 revoke all on function audience(text[]) from public;
 grant execute on function audience(text[]) to kb_reader, kb_keyword;
 
--- Whether an entry is neither quarantined nor expired at a time: others are in no answer, nor do their words change one.
-create or replace function is_live(quarantined boolean, expires_at timestamptz, at timestamptz) returns boolean
-language sql immutable parallel safe
-return not quarantined and (expires_at is null or expires_at > at);
-revoke all on function is_live(boolean, timestamptz, timestamptz) from public;
-grant execute on function is_live(boolean, timestamptz, timestamptz) to kb_reader, kb_keyword;
-
 -- 1 to 64 different groups and users, in order. 264 characters are `group:` and 258 more.
 create or replace function is_principal_list(principals text[]) returns boolean
 language sql immutable parallel safe

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, WithJsonSchema
 
 from app.contract.fields import MAX_TOKEN_ID_CHARACTERS, ZonedMoment
 from app.contract.models import ModelInfo, ModelUse
@@ -323,7 +323,7 @@ class NewRevocation:
         Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS),
         require(is_storable, f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}"),
     ]
-    expires_at: Annotated[ZonedMoment, AfterValidator(check_end)] | None = None
+    expires_at: Annotated[AwareDatetime, AfterValidator(check_end)] | None = None
     """When the token expires by itself; by default, as late as any token can."""
 
 

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, Strict, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, Field, Strict, WithJsonSchema
 
 from app.contract.administration import check_end
-from app.contract.fields import MAX_GROUP_CHARACTERS, MAX_PRINCIPALS, NAME_RULE, ZonedMoment, is_principal
+from app.contract.fields import MAX_GROUP_CHARACTERS, MAX_PRINCIPALS, NAME_RULE, is_principal
 from app.contract.validation import Described, Items, request, require
 
 KeyRole = Literal["reader", "creator", "tenant_admin"]
@@ -47,7 +47,7 @@ class NewKey:
     role: KeyRole
     groups: Annotated[Items[Group], Field(max_length=MAX_PRINCIPALS), AfterValidator(tuple)] = ()
     """Groups of the key, as those of a token."""
-    expires_at: Annotated[ZonedMoment, AfterValidator(check_end)] | None = None
+    expires_at: Annotated[AwareDatetime, AfterValidator(check_end)] | None = None
     """When the key expires; null: never."""
 
 

@@ -24,7 +24,7 @@ MOST_NAMED = 3
 WORD_INDEX = "entries_by_lexeme"
 BUILD_WORD_INDEX = (
     f"drop index if exists {WORD_INDEX}; create index {WORD_INDEX} on entries using gin (tenant_id, lexemes,"
-    " audience(readers)) with (fastupdate = off)"
+    " audience(readers), word_parts(language, title, lexemes)) with (fastupdate = off)"
 )
 
 

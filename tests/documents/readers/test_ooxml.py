@@ -80,7 +80,7 @@ def test_a_file_of_nothing_but_pictures_of_text_names_the_extra(pictured: bool) 
         answer_request(io.BytesIO(data), target, kind, ParseLimits(), [])
         refusal = read_answer(target.getvalue(), ParseLimits()).refusal or ""
         assert refusal.startswith(f"the {kind.label} file contains no text")
-        assert ("knowledge-search[ocr]" in refusal) is pictured
+        assert ("the extra `ocr`" in refusal) is pictured
     finally:
         provide(None)
 

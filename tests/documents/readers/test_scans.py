@@ -69,9 +69,9 @@ def test_an_image_of_a_few_lines_on_a_page_without_text_is_listed(width: int, li
 
 def test_a_document_without_text_is_refused_with_the_name_of_the_extra() -> None:
     provide("absent")
-    with pytest.raises(UnreadableDocument, match=r"no text layer: .*scanned.*knowledge-search\[ocr\]"):
+    with pytest.raises(UnreadableDocument, match=r"no text layer: .*scanned.*the extra `ocr`"):
         reader.parse(SCAN, ParseLimits())
-    with pytest.raises(UnreadableDocument, match=r"a\.pdf in the ZIP file: .*knowledge-search\[ocr\]"):
+    with pytest.raises(UnreadableDocument, match=r"a\.pdf in the ZIP file: .*the extra `ocr`"):
         bundle.parse(write_zip({"a.pdf": SCAN}), ParseLimits())
     with pytest.raises(UnreadableDocument, match="no text layer: and its pages show nothing"):
         reader.parse(write_pdf([[]]), ParseLimits())
@@ -227,7 +227,7 @@ def test_a_damaged_page_does_not_lose_the_others() -> None:
 
 def test_without_the_extra_the_reason_names_it() -> None:
     provide("absent")
-    with pytest.raises(UnreadableDocument, match=r"knowledge-search\[ocr\]"):
+    with pytest.raises(UnreadableDocument, match=r"the extra `ocr`"):
         parse_image(write_image(), ParseLimits())
     provide("elsewhere")
     with pytest.raises(RecognitionNeeded):
