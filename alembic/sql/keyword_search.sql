@@ -62,6 +62,7 @@ declare
   words text[];
   word_weights double precision[];
   word_frequencies bigint[];
+  at constant timestamptz := coalesce(p_filter.as_of, now());
   weight double precision;
   squares double precision;
   full_match double precision;
@@ -90,7 +91,7 @@ begin
              select count(*) from (
                select from entries e
                 where e.tenant_id = tenant and e.lexemes @@ keyword.word_query(w.lexeme)::tsquery
-                  and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, coalesce(p_filter.as_of, now()))
+                  and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, at)
                 limit p_budget + 1) counted)) order by w.position)
       into frequencies
       from unnest(p_lexemes, p_frequencies) with ordinality w (lexeme, frequency, position);
@@ -114,7 +115,7 @@ begin
       from (select p.position, p.phrase, (
                      select count(*) from (
                        select from entries e where e.tenant_id = tenant and e.lexemes @@ p.phrase::tsquery
-                        and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, coalesce(p_filter.as_of, now()))
+                        and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, at)
                        limit p_budget + 1) counted) as frequency
               from unnest(p_phrases) with ordinality p (phrase, position)) c;
   end if;
@@ -132,7 +133,7 @@ begin
              cross join lateral (
                select count(*) as frequency
                  from (select from entries e where e.tenant_id = tenant and e.lexemes @@ a.query::tsquery
-                         and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, coalesce(p_filter.as_of, now()))
+                         and audience(e.readers) && principals and is_live(e.quarantined, e.expires_at, at)
                         limit p_budget + 1) counted) f
              cross join lateral (
                select max(ln(1 + (greatest(p_entries, w.frequency) - w.frequency + 0.5) / (w.frequency + 0.5))) as weight

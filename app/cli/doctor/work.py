@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,11 +22,6 @@ COUNTING_SECONDS = 3.0
 LATE_SECONDS = 300.0
 """A worker takes a due job within seconds; if it waits longer, there is no worker or too much work."""
 MOST_NAMED = 3
-WORD_INDEX = "entries_by_lexeme"
-BUILD_WORD_INDEX = (
-    f"drop index if exists {WORD_INDEX}; create index {WORD_INDEX} on entries using gin (tenant_id, lexemes,"
-    " audience(readers), word_parts(language, title, lexemes)) with (fastupdate = off)"
-)
 
 
 async def check_models(settings: Settings, database: Database) -> AsyncIterator[Finding]:
@@ -40,6 +36,13 @@ async def check_models(settings: Settings, database: Database) -> AsyncIterator[
         return
     for model in models:
         yield Finding("model", "ok", f"{model.provider}/{model.name}, {model.dimensions} dimensions, registered")
+
+
+def _rebuild_index(name: str) -> str:
+    from app.db.schema.scripts import read_file
+
+    (created,) = re.findall(rf"create index {name} on [^;]+", read_file("entries"))
+    return f"drop index if exists {name}; {' '.join(created.split())}"
 
 
 async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
@@ -58,7 +61,7 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
             if word.present
             else f"{word.name} is missing, so every search of its leg scans whole tenants"
         )
-        yield Finding("indexes", "wrong", detail, f"as the tables' owner: {BUILD_WORD_INDEX}")
+        yield Finding("indexes", "wrong", detail, f"as the tables' owner: {_rebuild_index(word.name)}")
     if broken:
         yield Finding(
             "indexes",

@@ -149,7 +149,7 @@ with origin as (
    where e.tenant_id = :tenant_id and e.id <> o.id
      and (e.id = o.parent_id or e.parent_id = o.parent_id or e.parent_id = o.id
           or (e.asset_id = o.asset_id and e.chunk_index between o.chunk_index - :most and o.chunk_index + :most))
-     and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
+     and is_live(e.quarantined, e.expires_at, now()) and e.superseded_by_id is null
 ), ranked as (
   select v.id, 'parent' as relationship, null::integer as overlap_count, 1 as place, 0::bigint as nearness
     from visible v, origin o where v.id = o.parent_id
@@ -166,7 +166,7 @@ with origin as (
   union all
   select e.id, 'source', null, 4, array_position(o.source_ids, e.id)
     from origin o join entries e on e.tenant_id = :tenant_id and e.id = any (o.source_ids) and e.id <> o.id
-   where (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
+   where is_live(e.quarantined, e.expires_at, now()) and e.superseded_by_id is null
   union all
   select d.entry_id, 'derived', null, 5, d.place
     from origin o cross join lateral keyword.derived_entries(o.id, :most) with ordinality d (entry_id, place)
@@ -193,8 +193,7 @@ with hidden as materialized (
             select from entries o
              where o.tenant_id = :tenant_id and (o.id = e.repeats or (o.repeats = e.repeats and o.id < e.id))
                and o.text_hash = e.text_hash and t.tag = any (o.tags)
-               and (o.expires_at is null or o.expires_at > now()) and o.superseded_by_id is null
-               and not o.quarantined))
+               and is_live(o.quarantined, o.expires_at, now()) and o.superseded_by_id is null))
    group by t.tag
 ), counted as (
   select s.tag, s.entries from tag_statistics s

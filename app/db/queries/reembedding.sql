@@ -126,8 +126,7 @@ delete from model_changes where tenant_id = :tenant_id and state = 'dropping';
 -- name: count_visible
 select count(*) from (
   select from entries e
-   where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
-   and not e.quarantined
+   where e.tenant_id = :tenant_id and is_live(e.quarantined, e.expires_at, now()) and e.superseded_by_id is null
    limit :limit) e;
 
 -- name: recent_queries
@@ -148,6 +147,5 @@ select q.query as text, null::uuid as entry_id
 -- all entries that is the same each time.
 select coalesce(e.title, substring(e.content from 1 for 120)) as text, e.id as entry_id
   from entries e
- where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
-   and not e.quarantined
+ where e.tenant_id = :tenant_id and is_live(e.quarantined, e.expires_at, now()) and e.superseded_by_id is null
  order by e.title is null, md5(e.id::text) limit :limit;

@@ -209,17 +209,22 @@ class TextBuilder:
 
 def parse_plain(text: str, limits: ParseLimits) -> ParsedDocument:
     """Keep plain text as it is."""
-    return parse_source(text, limits, "text", lambda stored: ())
+    return parse_source(text, limits, "text")
 
 
 def parse_source(
-    text: str, limits: ParseLimits, name: str, find: Callable[[str], Iterable[HeadingSpan]]
+    text: str,
+    limits: ParseLimits,
+    name: str,
+    find: Callable[[str], Iterable[HeadingSpan]] = lambda text: (),
+    *,
+    titled: bool = True,
 ) -> ParsedDocument:
-    """Keep a text as it is, with the headings that `find` finds in it and, if it is a document, its title."""
+    """Keep a text as it is, with the headings that `find` finds in it and, if `titled`, the title among them."""
     builder = TextBuilder(limits)
     builder.add(text)
     title = builder.mark_headings(find(builder.finish(name).text))
-    return builder.finish(name, title=None if name == "code" else title)
+    return builder.finish(name, title=title if titled else None)
 
 
 CLOSE = "\ufdd0"

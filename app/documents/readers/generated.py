@@ -56,7 +56,7 @@ def parse_stylesheet(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read a style sheet; chunks are cut first at blank lines."""
     if is_minified(text):
         return describe(text, limits, "css", "CSS")
-    return parse_source(text, limits, "code", lambda stored: ())
+    return parse_source(text, limits, "code")
 
 
 _MAX_SOURCES = 10_000

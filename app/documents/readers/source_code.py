@@ -12,7 +12,7 @@ from app.documents.readers.text import list_lines
 
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read source code of any language; chunks are cut first at definitions, then at blank lines."""
-    return parse_source(text, limits, "code", find_definitions)
+    return parse_source(text, limits, "code", find_definitions, titled=False)
 
 
 def parse_javascript(text: str, limits: ParseLimits) -> ParsedDocument:

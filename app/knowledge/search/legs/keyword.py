@@ -30,10 +30,11 @@ COMPLETIONS = 5
 
 COMPOUND_WORDS = 16
 """Words of a query that may be compounds or parts of one, the first ones."""
-PART = re.compile(r"[^\W\d_]{5,30}")
-"""A word that longer words may contain; a shorter one is in too many."""
 LATIN = re.compile(r"[^\W\d_\u0250-\U0010ffff]{3,30}")
 """Such a word: the languages with compounds are written in Latin letters."""
+
+PART = re.compile(r"[^\W\d_]{5,30}")
+"""A word that longer words may contain; a shorter one is in too many."""
 
 LAST = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)*$")
 """The last word or identifier of a query that does not end in punctuation."""
