@@ -18,11 +18,12 @@ from app.documents.language import detect_language
 CHARACTERS = (
     r"\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f"
     r"\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3"
-    r"\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f"
+    r"\u17d7\u17dc\u2600-\u27bf\u2b00-\u2bff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f"
     r"\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
-    r"\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff"
+    r"\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U0001f000-\U0001f0ff\U0001f1e6-\U0001f1ff"
+    r"\U0001f300-\U0001fbef\U00020000-\U0003ffff"
 )
-"""Letters of scripts without spaces between words, and of Korean. A run of them is indexed as overlapping pairs."""
+"""Letters of scripts without spaces between words, and of Korean, and pictures. A run of them is indexed as overlapping pairs."""
 
 MARKS = (
     r"\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060"

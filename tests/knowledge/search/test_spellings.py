@@ -66,6 +66,8 @@ TEXTS = (
     "T & S is next to the lift.",
     "The Was play on the pier.",
     "What was, was.",
+    "✅Ferrywork is done, and the 🚀rocketdock too 👩🏽‍🚒.",
+    "Kestrelfin™ pays the Tidebank® levy, see ❶Moorings.",
 )
 
 QUERIES = (
@@ -131,6 +133,16 @@ QUERIES = (
     ("2 500 000", "2,500,000", "000"),
     ("7 000 000", "7000000", "7000000"),
     ("the was", "The Was", "was"),
+    # Next to pictures and signs.
+    ("ferrywork", "Ferrywork", "ferrywork"),
+    ("✅ferrywork", "Ferrywork", "ferrywork"),
+    ("rocketdock", "rocketdock", "rocketdock"),
+    ("🚀", "rocketdock", "🚀"),
+    ("👩🏽‍🚒", "rocketdock"),
+    ("kestrelfin", "Kestrelfin", "kestrelfin"),
+    ("Kestrelfin™", "Kestrelfin", "kestrelfin"),
+    ("tidebank", "Tidebank", "tidebank"),
+    ("moorings", "Moorings", "moorings"),
 )
 
 
