@@ -23,7 +23,7 @@ CHARACTERS = (
     r"\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U0001f000-\U0001f0ff\U0001f1e6-\U0001f1ff"
     r"\U0001f300-\U0001fbef\U00020000-\U0003ffff"
 )
-"""Letters of scripts without spaces between words, and of Korean, and pictures. A run of them is indexed as overlapping pairs."""
+"""Letters of scripts without spaces between words, of Korean, and pictures. A run is indexed as overlapping pairs."""
 
 MARKS = (
     r"\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060"
@@ -321,6 +321,7 @@ class Vocabulary:
                 self.terms.setdefault(key, word)
             elif (plain := fold(unify(spell_name(word)), "simple")) in lexemes:
                 self.terms.setdefault(plain, word)
+        self._begun = [(key, _begin(key)) for key in islice(self.terms, MOST_WORDS_IN_FORMS)]
         # Without its accent, a word begins with the same letter as its stem, unless the language has prefixes.
         self._first = frozenset(fold(text[0], "simple")[:1] for text in (*self.terms, *self.terms.values()))
         self._any_first = language in PREFIXED
@@ -361,10 +362,11 @@ class Vocabulary:
 
     def _find_forms(self, text: str, regular: str, found: Collection[str]) -> Iterator[Found]:
         """The words of the query that the text has in another form only. Only places where one may be are read."""
-        missing = [key for key in islice(self.terms, MOST_WORDS_IN_FORMS) if key not in found]
-        squeezed = _squeeze(regular) if missing else ""
-        for key in missing:
-            begun = _begin(key)
+        squeezed = ""
+        for key, begun in self._begun:
+            if key in found:
+                continue
+            squeezed = squeezed or _squeeze(regular)
             if begun not in squeezed:
                 continue
             places = _find_parts(begun, text, regular)
