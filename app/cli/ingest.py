@@ -19,12 +19,14 @@ from app.cli.output.text import MOST_REASONS, list_reasons, name_some, print_jso
 from app.cli.waiting import AssetWatch, wait_for_embeddings
 from app.concurrency.patience import POLL_SECONDS
 from app.errors import (
+    ConfigurationError,
     DatabaseUnavailable,
     Forbidden,
     InvalidInput,
     KnowledgeError,
     NotAWriter,
     ServiceUnreachable,
+    TenantNotFound,
     Unauthenticated,
     UnsupportedMediaType,
 )
@@ -32,6 +34,8 @@ from knowledge_client import assets
 from knowledge_client.models import Asset
 
 PIECE = 1 << 16
+OF_THE_RUN = (ConfigurationError, DatabaseUnavailable, Forbidden, ServiceUnreachable, TenantNotFound, Unauthenticated)
+"""Errors that every other file would meet, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,7 @@ def _upload(
     except NotAWriter as error:
         outcome.failed.append((file.external_id, str(error)))
         return None
-    except (DatabaseUnavailable, Forbidden, ServiceUnreachable, Unauthenticated):
+    except OF_THE_RUN:
         raise
     except UnsupportedMediaType as error:
         (outcome.failed if file.named else outcome.skipped).append((file.external_id, str(error)))

@@ -191,6 +191,18 @@ def test_ingest_reports_failed_files_by_its_status(knowledge: CommandLine, tenan
         assert "failed: docs/photo.png: " in result.err
 
 
+def test_refused_ingest_prints_only_the_error(
+    knowledge: CommandLine, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = knowledge("ingest", "docs", "-t", "unknown-tenant")
+    assert (refused.status, refused.out, refused.err) == (1, "", "error: there is no tenant 'unknown-tenant'\n")
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.setenv("KB_DATA_DIR", "nothing")
+    refused = knowledge("ingest", "docs/tides.md", "-t", "unknown-tenant")
+    assert (refused.status, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert refused.err.startswith("error: KB_DATA_DIR: no database in ")
+
+
 @pytest.mark.slow
 def test_interrupted_ingest_continues_where_it_stopped(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     folder = tmp_path / "many"

@@ -25,8 +25,8 @@ def can_draw(stream: TextIO) -> bool:
 def show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the finished part of `total`.
 
-    A part above the total counts as all of it. Shows a bar with rate and remaining time on a terminal; elsewhere a
-    plain line now and then, and one at the end.
+    A part above the total counts as all of it. Shows a bar with rate and remaining time on a terminal, which is erased
+    if the work ends before its first part; elsewhere a plain line now and then, and one at the end.
     """
     with _bar(label, total) if can_draw(sys.stderr) else _lines(label, total) as report:
         yield lambda done: report(min(done, total))
@@ -66,9 +66,14 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
         TimeRemainingColumn(),
     )
     started = time.monotonic()
-    with Progress(*columns, console=make_console(stderr=True)) as progress:
+    with Progress(*columns, console=make_console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total, rate="")
-        yield lambda done: progress.update(task, completed=done, rate=_rate(done, started))
+
+        def report(done: int) -> None:
+            progress.live.transient = False
+            progress.update(task, completed=done, rate=_rate(done, started))
+
+        yield report
 
 
 @contextmanager

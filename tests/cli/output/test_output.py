@@ -8,6 +8,7 @@ import pytest
 from app.cli.output import progress
 from app.cli.output.progress import show_progress, show_waiting
 from app.cli.output.text import align, flatten, make_printable, print_json, print_table
+from app.errors import TenantNotFound
 from tests.cli.output.screen import open_screen
 
 
@@ -37,6 +38,13 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "4/4" in drawn
     assert "/s" in drawn
     assert "\x1b[" in drawn
+
+
+def test_bar_of_work_that_ends_before_its_first_part_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    with pytest.raises(TenantNotFound), show_progress("files", 4):
+        raise TenantNotFound
+    assert screen.getvalue().endswith("\x1b[2K")
 
 
 def test_progress_is_plain_lines_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
