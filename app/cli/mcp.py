@@ -15,9 +15,10 @@ from pydantic import SecretStr
 
 from app.auth.principal import Principal, Role, check_groups
 from app.cli.execution import TenantOption, asks_for_all, named_env_file, open_tenant, program, read_settings, run_async
-from app.cli.output.text import print_json
+from app.cli.output.text import print_json, remark
+from app.cli.place import list_slugs
 from app.contract.vocabulary import COMMAND_LINE
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, TenantNotFound
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -56,9 +57,19 @@ def serve(
         raise ConfigurationError("KB_ACCESS", f"cannot be all for the role {role}", "use --role tenant_admin")
     settings = read_settings()
     if config:
+        _check_tenant(settings, tenant)
         print_json(_describe_program(settings, tenant, role, subject, named))
         return
     run_async(_serve(settings, tenant, Role(role), subject, named, sees_all))
+
+
+def _check_tenant(settings: Settings, slug: str) -> None:
+    """Raise TenantNotFound, or say that no database could tell."""
+    slugs = list_slugs(settings)
+    if slugs is None:
+        remark(f"note: whether there is a tenant {slug!r} was not checked, because no database answers")
+    elif slug not in slugs:
+        raise TenantNotFound(f"there is no tenant {slug!r}")
 
 
 def _describe_program(

@@ -1,5 +1,5 @@
 """What runs on this machine: the private folder in which a service and the commands of its user connect, and the
-database in which a shell completes slugs.
+database that is asked for its slugs.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _reveal(value: Any) -> Any:
     return secret() if secret is not None else str(value)
 
 
-COMPLETION_SECONDS = 1.0
+SLUGS_SECONDS = 1.0
 """Time limit, because a person waits."""
 
 
@@ -132,16 +132,24 @@ def find_slugs(incomplete: str) -> list[str]:
     Pressing the tab key must not connect to arbitrary hosts, so a `.env` in the current folder, which could name any
     host, is not read, and the embedded database is reached only through its socket.
     """
-    import asyncio
-
     from app.settings import load_settings
 
     try:
-        database = _running_database(load_settings(env_file=None, identity_required=False))
-        slugs = asyncio.run(_fetch(database)) if database is not None else []
+        settings = load_settings(env_file=None, identity_required=False)
     except Exception:  # print nothing into the line that the user is typing
         return []
-    return sorted(slug for slug in slugs if slug.startswith(incomplete))
+    return sorted(slug for slug in list_slugs(settings) or () if slug.startswith(incomplete))
+
+
+def list_slugs(settings: Settings) -> list[str] | None:
+    """The slugs of all tenants; None if no database runs or answers. It starts none."""
+    import asyncio
+
+    try:
+        database = _running_database(settings)
+        return None if database is None else asyncio.run(_fetch(database))
+    except Exception:  # of the system, the network, the driver or the database
+        return None
 
 
 def _running_database(settings: Settings) -> Mapping[str, Any] | None:
@@ -167,7 +175,7 @@ async def _fetch(database: Mapping[str, Any]) -> list[str]:
 
     import asyncpg
 
-    async with asyncio.timeout(COMPLETION_SECONDS):
+    async with asyncio.timeout(SLUGS_SECONDS):
         connection = await asyncpg.connect(**database)
         try:
             return [row["slug"] for row in await connection.fetch("select slug from tenancy.list_tenants()")]

@@ -26,6 +26,8 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 
+UNCHECKED = "was not checked, because no database answers"
+
 
 @pytest.fixture
 def environment(cli_database: TestDatabase, tmp_path: Path) -> Mapping[str, str]:
@@ -132,14 +134,29 @@ def test_an_admin_sees_all_of_a_tenant_with_permissions_only_when_it_asks(
 
 
 def test_the_access_to_all_is_for_admins_and_part_of_the_configuration(
-    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+    knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KB_ACCESS", "all")
-    refused = knowledge("mcp", "--tenant", "acme", "--role", "creator", "--config")
+    refused = knowledge("mcp", "--tenant", tenant, "--role", "creator", "--config")
     assert (refused.status, refused.out) == (1, "")
     assert refused.err.startswith("error: KB_ACCESS: cannot be all for the role creator")
-    printed = knowledge.succeed("mcp", "--tenant", "acme", "--role", "tenant_admin", "--config").json
-    assert printed["mcpServers"]["knowledge-acme"]["env"]["KB_ACCESS"] == "all"
+    printed = knowledge.succeed("mcp", "--tenant", tenant, "--role", "tenant_admin", "--config").json
+    assert printed["mcpServers"][f"knowledge-{tenant}"]["env"]["KB_ACCESS"] == "all"
+
+
+def test_the_configuration_is_printed_for_a_tenant_unless_the_database_has_none(
+    knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("mcp", "--tenant", f"{tenant}-", "--config")
+    refused = knowledge(*arguments)
+    assert (refused.status, refused.out, refused.err) == (1, "", f"error: there is no tenant '{tenant}-'\n")
+    assert "note" not in knowledge.succeed("mcp", "--tenant", tenant, "--config").err
+    monkeypatch.setenv("DATABASE_URL", "postgresql://kb_service:secret@127.0.0.1:1/knowledge")
+    assert UNCHECKED in knowledge.succeed(*arguments).err.splitlines()[0]
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.setenv("KB_DATA_DIR", "nothing")
+    assert UNCHECKED in knowledge.succeed(*arguments).err.splitlines()[0]
+    assert not Path("nothing").exists()
 
 
 def test_a_startup_error_is_one_line(knowledge: CommandLine, tenant: str) -> None:
@@ -267,4 +284,4 @@ def test_the_printed_configuration_reads_the_named_file_and_repeats_nothing_of_i
     program = result.json["mcpServers"]["knowledge-acme"]
     assert program["args"][:3] == ["--env-file", str(tmp_path / "kb.env"), "mcp"]
     assert program["env"] == {"KB_DATA_DIR": str(tmp_path / "data"), "EMBEDDING_PROVIDER": "openai"}
-    assert result.err == ""
+    assert (UNCHECKED in result.err, result.err.count("\n")) == (True, 1)
