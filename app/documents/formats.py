@@ -9,7 +9,7 @@ text recognition can read.
 import codecs
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from email.message import Message
 from functools import partial
@@ -429,11 +429,25 @@ def detect_format(data: bytes, filename: str | None = None, declared_type: str |
         item = next((item for item in FORMATS if item.recognise(sample)), None)
         if item is not None and (not item.image or is_installed()):
             return item
-        refusal = "this kind of file is not supported"
         if item is not None:
             refusal = f"the file is an image ({item.label}); {INSTALL}"
-    kinds = [item.label for item in FORMATS if not item.image or is_installed()]
-    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(kinds)}")
+        elif (said := _find_said(sample)) is not None:
+            refusal = f"its name or type says {said.label}, but the file is damaged or of another kind"
+        else:
+            refusal = "this kind of file is not supported"
+    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(item.label for item in _list_supported())}")
+
+
+def _list_supported() -> Iterator[DocumentFormat]:
+    return (item for item in FORMATS if not item.image or is_installed())
+
+
+def _find_said(sample: Sample) -> DocumentFormat | None:
+    """The supported kind that the name or the declared type of a file says, unless it is a kind of text."""
+    for item in _list_supported():
+        if not item.text and not sample.hints.isdisjoint({f".{item.name}", item.media_type, *item.suffixes}):
+            return item
+    return None
 
 
 def find_refusal(data: bytes) -> str | None:

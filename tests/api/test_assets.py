@@ -185,6 +185,7 @@ async def nothing_written(admin: Caller, api_database: TestDatabase) -> AsyncIte
         ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "application/msword"),
         ("a.rtf", b"{\\rtf1 hello}", "text/rtf"),
         ("a.zip", b"PK\x05\x06" + bytes(18), "application/zip"),
+        ("x.docx", b"PK\x03\x04garbage", "application/octet-stream"),
     ],
 )
 async def test_an_unsupported_kind_of_file_is_refused(admin: Caller, name: str, data: bytes, media_type: str) -> None:

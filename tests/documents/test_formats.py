@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.documents.formats import FORMATS, DocumentFormat, detect_format
+from app.documents.formats import FORMATS, DocumentFormat, detect_format, find_format
 from app.documents.ocr.access import provide
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 from tests.documents.office import write_epub, write_odf, write_pptx, write_xls, write_xlsx, write_zip
@@ -82,9 +82,25 @@ def test_format_is_recognised_from_the_bytes(
 )
 def test_unknown_format_is_refused_with_the_supported_ones(data: bytes, hint: str) -> None:
     with pytest.raises(UnsupportedMediaType, match=hint) as refusal:
-        detect_format(data, "document.pdf", "application/pdf")
+        detect_format(data, "document.bin", "application/octet-stream")
     for label in ("plain text", "Markdown", "HTML", "PDF", "DOCX", "PPTX", "XLSX", "CSV", "JSON", "source code", "ZIP"):
         assert label in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("filename", "declared", "said"),
+    [
+        ("x.docx", None, "says DOCX, but the file is damaged or of another kind; supported kinds: PDF, DOCX"),
+        ("X.HTM", find_format("pptx").media_type, "says PPTX, but"),
+        ("x.zip", None, "says ZIP, but"),
+        ("x.txt", None, "kind of file is not supported"),
+    ],
+)
+def test_file_that_is_not_what_its_name_says_is_refused_with_that_kind(
+    filename: str, declared: str | None, said: str
+) -> None:
+    with pytest.raises(UnsupportedMediaType, match=said):
+        detect_format(b"PK\x03\x04garbage", filename, declared)
 
 
 def test_zip_of_an_unpacked_word_file_is_a_zip() -> None:
