@@ -86,6 +86,7 @@ def test_demo_is_served_and_its_curl_line_finds_the_sample(embedded: CommandLine
         again = embedded("serve", "--port", port)
         assert (again.status, again.err.count("\n")) == (1, 1)
         assert again.err.startswith(f"error: KB_PORT: cannot listen on 127.0.0.1, port {port}")
+        assert again.err.endswith("with --port, or with KB_PORT before the command: KB_PORT=8001 make run\n")
 
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=120) == 0

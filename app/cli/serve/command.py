@@ -70,9 +70,8 @@ def _open_listeners(settings: Settings) -> Listeners:
     from app.hosts import bind, bind_metrics
 
     server = settings.server
-    service = bind(
-        server.host, server.port, host_setting="KB_HOST", port_setting="KB_PORT", remedy="choose another with --port"
-    )
+    remedy = "choose another with --port, or with KB_PORT before the command: KB_PORT=8001 make run"
+    service = bind(server.host, server.port, host_setting="KB_HOST", port_setting="KB_PORT", remedy=remedy)
     if server.metrics_port is None:
         return Listeners(service, None)
     try:
