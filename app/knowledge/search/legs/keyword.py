@@ -223,6 +223,21 @@ async def apply_operators(session: TenantSession, plan: Plan) -> Plan:
     return replace(plan, entry_filter=replace(plan.entry_filter, excluded=exclusions), required=found.required)
 
 
+def _make_query(plan: Plan, entry_filter: EntryFilter, wanted: int) -> KeywordQuery:
+    """The words of the plan's query, and what may stand in their place."""
+    text = plan.asked.text
+    return KeywordQuery(
+        text,
+        entry_filter,
+        wanted,
+        plan.keyword_budget,
+        compound_words=compound_words(text),
+        parts=word_parts(text),
+        spellings=find_spellings(text),
+        synonyms=find_synonyms(plan.tenant.settings.synonyms, text),
+    )
+
+
 async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: Vector | None = None) -> KeywordHits:
     """Find the `wanted` entries whose words match the query best.
 
@@ -230,16 +245,10 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
     """
     started = time.perf_counter()
     text = plan.asked.text
-    asked = KeywordQuery(
-        text,
-        plan.keyword_filter,
-        wanted,
-        plan.keyword_budget,
+    asked = _make_query(plan, plan.keyword_filter, wanted)
+    asked = replace(
+        asked,
         phrases=plan.asked.phrases,
-        compound_words=compound_words(text),
-        parts=word_parts(text),
-        spellings=find_spellings(text),
-        synonyms=find_synonyms(plan.tenant.settings.synonyms, text),
         compared=None if vector is None or not plan.compares_keyword_hits else (plan.tenant.space, vector),
     )
     found, repairs = KeywordMatches([]), NO_REPAIRS
@@ -269,21 +278,10 @@ async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]
 
     For an identifier there are only synonyms: it is searched for as a whole.
     """
-    text = plan.asked.text
-    synonyms = find_synonyms(plan.tenant.settings.synonyms, text)
-    if is_identifier(text) and not synonyms:
+    asked = _make_query(plan, EntryFilter(include_superseded=True), 1)
+    text = asked.text
+    if is_identifier(text) and not asked.synonyms:
         return ()
-    everything = EntryFilter(include_superseded=True)
-    asked = KeywordQuery(
-        text,
-        everything,
-        1,
-        plan.keyword_budget,
-        compound_words=compound_words(text),
-        parts=word_parts(text),
-        spellings=find_spellings(text),
-        synonyms=synonyms,
-    )
     found = await db.match_words(session, asked)
     if found.unknown or not found.hits:
         repairs = await find_repairs(session, text, found, corrects=False)
