@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from app.documents.runs import cut_runs
+
 Point = tuple[float, float]
 
 _LONG = 4
@@ -174,7 +176,8 @@ def _extent(lines: Sequence[Line]) -> tuple[float, float]:
 
 
 def _write_block(lines: Sequence[Line]) -> str:
-    rows = list(_group_rows(lines))
+    ordered = sorted(lines, key=lambda item: item.middle)
+    rows = list(cut_runs(ordered, lambda row, line: not _is_in_row(row[-1], line)))
     tops = [median(line.middle for line in row) for row in rows]
     heights = [max(line.height for line in row) for row in rows]
     steps = [after - before for before, after in pairwise(tops)]
@@ -185,16 +188,6 @@ def _write_block(lines: Sequence[Line]) -> str:
         apart = step > _PARAGRAPH * usual or sizes[1] > _OTHER_SIZE * sizes[0]
         text += ("\n\n" if apart else "\n") + _write_row(rows[index + 1])
     return text
-
-
-def _group_rows(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    row: list[Line] = []
-    for line in sorted(lines, key=lambda item: item.middle):
-        if row and not _is_in_row(row[-1], line):
-            yield row
-            row = []
-        row.append(line)
-    yield row
 
 
 def _is_in_row(one: Line, other: Line) -> bool:

@@ -6,15 +6,15 @@ import re
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from app.documents.archive import read_member
 from app.documents.parsed import ParseLimits
 from app.documents.readers.builder import remove_marks
 from app.documents.readers.text import collapse_spaces, local_name, parse_xml
+from app.documents.runs import Item, cut_runs
 from app.errors import UnreadableDocument
 
-Item = TypeVar("Item")
 _PROGRAM_TITLE = re.compile(r"|(?:powerpoint.?)?(?:presentation|präsentation)|présentation powerpoint", re.I)
 _FILE_NAME = re.compile(r"[^\n]{1,200}\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg|webp)", re.I)
 _GENERATED = re.compile(
@@ -80,12 +80,7 @@ def read_description(properties: Any) -> str:
 
 def sort_rows(placed: Iterable[tuple[float, float, Item]], height: float) -> list[Item]:
     """Sort items with their tops and lefts from top to bottom, and from left to right where the tops differ by less."""
-    rows: list[list[tuple[float, float, Item]]] = []
-    for item in sorted(placed, key=lambda item: item[0]):
-        if rows and item[0] - rows[-1][0][0] < height:
-            rows[-1].append(item)
-        else:
-            rows.append([item])
+    rows = cut_runs(sorted(placed, key=lambda item: item[0]), lambda row, item: item[0] - row[0][0] >= height)
     return [item for row in rows for _, _, item in sorted(row, key=lambda item: item[1])]
 
 

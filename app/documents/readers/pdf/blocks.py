@@ -11,6 +11,7 @@ from app.documents.readers.pdf.lines import Piece, ends_sentence, find_rows, is_
 from app.documents.readers.pdf.structure import PageOutline, find_tag
 from app.documents.readers.pdf.tables import Table, find_aligned_tables, has_leader
 from app.documents.readers.pdf.words import Tag
+from app.documents.runs import cut_runs
 
 Item = Piece | Table
 
@@ -48,17 +49,8 @@ def order_items(items: Sequence[Item], depth: int = 0) -> Iterator[list[Item]]:
 
 def join_regions(regions: Iterator[list[Item]]) -> Iterator[list[Item]]:
     """Join successive regions that are single lines: they are text across the columns."""
-    waiting: list[Item] = []
-    for region in regions:
-        if len(region) == 1:
-            waiting.extend(region)
-            continue
-        if waiting:
-            yield waiting
-            waiting = []
-        yield region
-    if waiting:
-        yield waiting
+    for run in cut_runs(regions, lambda run, region: len(run[0]) > 1 or len(region) > 1):
+        yield [item for region in run for item in region]
 
 
 def _order_band(left: Sequence[Item], right: Sequence[Item], depth: int) -> Iterator[list[Item]]:
@@ -286,13 +278,8 @@ def _group(lines: list[_Line], body: float, outline: PageOutline) -> Iterator[Bl
     contents = _are_contents(lines)
     gaps = [above.y - line.y for above, line in pairwise(lines)]
     leading = median([gap for gap in gaps if gap > 0] or [12.0])
-    group: list[_Line] = []
-    for line in lines:
-        if group and _breaks(group, line, leading):
-            yield from _cut_group(group, body, contents)
-            group = []
-        group.append(line)
-    yield from _cut_group(group, body, contents)
+    for group in cut_runs(lines, lambda group, line: _breaks(group, line, leading)):
+        yield from _cut_group(group, body, contents)
 
 
 def _breaks(group: Sequence[_Line], line: _Line, leading: float) -> bool:
@@ -336,13 +323,8 @@ def _cut_group(lines: Sequence[_Line], body: float, contents: bool) -> Iterator[
         yield Block("code", text, (first.size, first.bold), first.y)
         return
     right = max(line.x1 for line in lines)
-    paragraph: list[_Line] = []
-    for line in lines:
-        if paragraph and _begins_paragraph(paragraph, line, right):
-            yield _join(paragraph, right)
-            paragraph = []
-        paragraph.append(line)
-    yield _join(paragraph, right)
+    for paragraph in cut_runs(lines, lambda paragraph, line: _begins_paragraph(paragraph, line, right)):
+        yield _join(paragraph, right)
 
 
 def _begins_paragraph(paragraph: Sequence[_Line], line: _Line, right: float) -> bool:
