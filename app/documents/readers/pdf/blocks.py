@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from statistics import median
 from typing import Literal
 
@@ -33,18 +33,14 @@ def order_items(items: Sequence[Item], depth: int = 0) -> Iterator[list[Item]]:
     if gutter is None:
         yield list(items)
         return
-    left: list[Item] = []
-    right: list[Item] = []
-    for item in sorted(items, key=lambda item: -item.y):
-        if item.x1 <= gutter + 1:
-            left.append(item)
-        elif item.x0 >= gutter - 1:
-            right.append(item)
+    ordered = sorted(items, key=lambda item: -item.y)
+    for across, band in groupby(ordered, key=lambda item: item.x1 > gutter + 1 and item.x0 < gutter - 1):
+        if across:
+            yield from ([item] for item in band)
         else:
-            yield from _order_band(left, right, depth)
-            left, right = [], []
-            yield [item]
-    yield from _order_band(left, right, depth)
+            found = list(band)
+            left = [item for item in found if item.x1 <= gutter + 1]
+            yield from _order_band(left, [item for item in found if item.x1 > gutter + 1], depth)
 
 
 def join_regions(regions: Iterator[list[Item]]) -> Iterator[list[Item]]:
@@ -120,9 +116,7 @@ def _are_columns(left: Sequence[Item], right: Sequence[Item], depth: int, *, of_
         several = right if prose[0] else left
         if _find_gutter(several, depth + 1, of_prose=True) is not None:
             return True
-    if of_prose:
-        return False
-    if min(map(len, sides)) < _MANY_LINES:
+    if of_prose or min(map(len, sides)) < _MANY_LINES:
         return False
     levels = [[row[0].y for row in side] for side in sides]
     shorter, longer = sorted(levels, key=len)

@@ -59,9 +59,9 @@ class Table:
         fits = len(above.starts) == len(self.starts) and all(
             abs(one - other) <= _NEAR for one, other in zip(above.starts, self.starts, strict=True)
         )
-        if not repeated and (not fits or self.titled or len(self.rows[0]) != len(header)):
-            return None
         if not repeated:
+            if not fits or self.titled or len(self.rows[0]) != len(header):
+                return None
             self.rows.insert(0, header)
         return "\n".join(self._write_rows()[1:])
 
