@@ -37,12 +37,12 @@ class OfficePackage:
         content = read_member(self.archive, name, self.limits)
         if content is None:
             return None
-        if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-            raise self._refuse_entities()
-        root = parse_xml(content, self.label)
-        # In an encoding in which the search above does not find the words.
-        if root.getroottree().docinfo.internalDTD is not None:
-            raise self._refuse_entities()
+        declared = b"<!DOCTYPE" in content or b"<!ENTITY" in content
+        root = None if declared else parse_xml(content, self.label)
+        # Also in an encoding in which the search above does not find the words.
+        if root is None or root.getroottree().docinfo.internalDTD is not None:
+            refusal = "declares XML entities, which Office never does; it is not read"
+            raise UnreadableDocument(f"the {self.label} file {refusal}")
         return root
 
     def read_relations(self, part: str) -> dict[str, tuple[str, str]]:
@@ -65,11 +65,6 @@ class OfficePackage:
                 title = collapse_spaces(str(properties.findtext(f".//{_TITLE}") or ""))
                 return None if _PROGRAM_TITLE.fullmatch(title) else title
         return None
-
-    def _refuse_entities(self) -> UnreadableDocument:
-        return UnreadableDocument(
-            f"the {self.label} file declares XML entities, which Office never does; it is not read"
-        )
 
 
 def read_description(properties: Any) -> str:
