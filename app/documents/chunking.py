@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from math import inf
 from typing import NamedTuple
 
@@ -68,22 +68,18 @@ def _join(document: ParsedDocument, cutter: Cutter, part: PartSpan, cuts: Sequen
     """Join neighbouring sections that belong together; a small one alone would be a chunk that is found by chance."""
     most = _TOGETHER * cutter.max_tokens
     levels = {heading.start: heading.level for heading in document.headings}
-    first: _Section | None = None
+    joined: list[_Section] = []
     for start, end in pairwise(cuts):
         # The text is counted only if it can be short enough.
         short = end - start <= MOST_CHARACTERS_A_TOKEN * most
         tokens = cutter.estimate(document.text[start:end]) if short else inf
         late = _Section(start, end, levels.get(start, 0), tokens, cutter.find_body(Span(start, end)) == end)
-        if first is None:
-            first = late
-        elif _belong_together(document, first, late, most):
-            level = late.level if first.is_empty else first.level
-            first = _Section(first.start, end, level, first.tokens + tokens, first.is_empty and late.is_empty)
-        else:
-            yield PartSpan(first.start, first.end, part.format)
-            first = late
-    if first is not None:
-        yield PartSpan(first.start, first.end, part.format)
+        if joined and _belong_together(document, joined[-1], late, most):
+            early = joined.pop()
+            level = late.level if early.is_empty else early.level
+            late = _Section(early.start, end, level, early.tokens + tokens, early.is_empty and late.is_empty)
+        joined.append(late)
+    yield from (PartSpan(section.start, section.end, part.format) for section in joined)
 
 
 def _belong_together(document: ParsedDocument, early: _Section, late: _Section, most: float) -> bool:
@@ -107,17 +103,15 @@ def cut_section(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) 
     if first == last or cutter.estimate(cutter.text[section.start : section.end]) <= cutter.max_tokens:
         yield from cutter.cut(section)
         return
-    waiting: Span | None = None
+    pieces: list[Span] = []
     for piece in _cut_around(cutter, section, tables[first:last]):
-        if waiting is not None:
-            joined = Span(waiting.start, piece.end, waiting.lead)
-            if not piece.lead and _is_small(cutter, waiting, piece) and _fits(cutter, joined):
-                piece = joined
-            else:
-                yield waiting
-        waiting = piece
-    if waiting is not None:
-        yield waiting
+        if pieces and not piece.lead and any(map(cutter.is_small, (pieces[-1], piece))):
+            joined = Span(pieces[-1].start, piece.end, pieces[-1].lead)
+            if _fits(cutter, joined):
+                pieces[-1] = joined
+                continue
+        pieces.append(piece)
+    yield from pieces
 
 
 def _cut_around(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) -> Iterator[Span]:
@@ -189,10 +183,6 @@ def _fit(cutter: Cutter, piece: Span, table: TableSpan, lead: str) -> Iterator[S
 
 def _fits(cutter: Cutter, piece: Span) -> bool:
     return cutter.fits(piece.lead + cutter.text[piece.start : piece.end])
-
-
-def _is_small(cutter: Cutter, early: Span, late: Span) -> bool:
-    return any(cutter.is_small(piece) for piece in (early, late))
 
 
 MAX_HEADINGS = 10
@@ -314,11 +304,6 @@ class _Outline:
         above = bisect_right(self._starts, body) - 1
         if above < 0:
             return ()
-        path = self._paths[above]
-        shared = path
-        for later in self._paths[above + 1 : bisect_left(self._starts, end)]:
-            same = 0
-            while same < min(len(shared), len(later)) and shared[same] == later[same]:
-                same += 1
-            shared = shared[:same]
-        return shared or path
+        paths = self._paths[above : bisect_left(self._starts, end)]
+        shared = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
+        return tuple(titles[0] for titles in shared) or self._paths[above]

@@ -185,22 +185,21 @@ class Cutter:
         if waiting is not None:
             yield waiting
 
-    def _even_out(self, spans: Iterable[Span], section: PartSpan) -> Iterator[Span]:
+    def _even_out(self, spans: Iterable[Span], section: PartSpan) -> list[Span]:
         """The spans; where a small remainder follows a larger one, both are cut again near their middle: a remainder of
         a few words is found by its headings alone, before the text that answers."""
-        before: Span | None = None
+        pieces: list[Span] = []
         for span in spans:
-            if before is not None and self._is_remainder(before, span, section):
+            if pieces and self._is_remainder(pieces[-1], span, section):
+                before = pieces.pop()
                 body = self.find_body(before)
                 shown = self._show(Span(body, span.end), section)
                 middle = _find_gap(shown)
                 end = body + len(shown[:middle].rstrip())
-                before, span = Span(before.start, end), Span(body + middle, span.end)
-            if before is not None:
-                yield before
-            before = span
-        if before is not None:
-            yield before
+                pieces.append(Span(before.start, end))
+                span = Span(body + middle, span.end)
+            pieces.append(span)
+        return pieces
 
     def _is_remainder(self, early: Span, late: Span, section: PartSpan) -> bool:
         """Whether a span is a small rest of the section that the span before it begins."""
@@ -280,8 +279,13 @@ def _halve(text: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]
 def _find_gap(text: str) -> int:
     """The end of the widest gap in the middle half of a text."""
     quarter = len(text) // 4
-    gaps = (text.rfind(gap, quarter, len(text) - quarter) + len(gap) for gap in _WINDOW_CUTS)
-    return next((gap for gap in gaps if gap > quarter), len(text) // 2)
+    return _find_widest(text, quarter, len(text) - quarter) or len(text) // 2
+
+
+def _find_widest(text: str, earliest: int, latest: int) -> int:
+    """The end of the last of the widest gaps between two places, 0 if there is none."""
+    gaps = (text.rfind(gap, earliest, latest) + len(gap) for gap in _WINDOW_CUTS)
+    return next((gap for gap in gaps if gap > earliest), 0)
 
 
 def _cut_windows(text: str, section: PartSpan, starts: Sequence[int]) -> Iterator[Span]:
@@ -293,8 +297,7 @@ def _cut_windows(text: str, section: PartSpan, starts: Sequence[int]) -> Iterato
         if index >= 0 and starts[index] > earliest:
             end = starts[index]
         else:
-            cuts = (text.rfind(gap, earliest, latest) + len(gap) for gap in _WINDOW_CUTS)
-            end = next((cut for cut in cuts if cut > earliest), latest)
+            end = _find_widest(text, earliest, latest) or latest
         yield Span(position, end)
         position = end
     yield Span(position, section.end)

@@ -142,6 +142,9 @@ class Sample:
         return not any(hint.startswith((".", "text/")) for hint in self.hints)
 
 
+Recognise = Callable[[Sample], bool]
+
+
 def name_image(head: bytes) -> str | None:
     """The name of the format of an image, None for other files."""
     return next((name for name, start in _IMAGE_STARTS if start.match(head)), None)
@@ -157,7 +160,7 @@ def _is_docx(sample: Sample) -> bool:
     return any(re.fullmatch(r"word/document\d*\.xml", name) for name in sample.members)
 
 
-def _has(name: str) -> Callable[[Sample], bool]:
+def _has(name: str) -> Recognise:
     return lambda sample: name in sample.members
 
 
@@ -166,7 +169,7 @@ def _is_epub(sample: Sample) -> bool:
     return "META-INF/container.xml" in sample.members and any(name.endswith(".opf") for name in sample.members)
 
 
-def _has_type(suffix: str) -> Callable[[Sample], bool]:
+def _has_type(suffix: str) -> Recognise:
     """Whether the first member of a ZIP file states the media type of the format with this suffix."""
 
     def recognise(sample: Sample) -> bool:
@@ -175,7 +178,7 @@ def _has_type(suffix: str) -> Callable[[Sample], bool]:
     return recognise
 
 
-def _hinted(hints: frozenset[str]) -> Callable[[Sample], bool]:
+def _hinted(hints: frozenset[str]) -> Recognise:
     return lambda sample: sample.is_hinted(hints)
 
 
@@ -196,16 +199,9 @@ def _is_notebook(sample: Sample) -> bool:
     return sample.is_hinted(_NOTEBOOK_HINTS) or _NOTEBOOK_KEY.search(sample.text) is not None
 
 
-def _is_captions(sample: Sample) -> bool:
-    """Begins like WebVTT or SubRip."""
-    return sample.is_text and _CAPTIONS_START.match(sample.text) is not None
-
-
-def _begins(start: re.Pattern[str], hints: frozenset[str], sign: re.Pattern[str]) -> Callable[[Sample], bool]:
+def _begins(start: re.Pattern[str], hints: frozenset[str], sign: re.Pattern[str]) -> Recognise:
     """Whether a file has this start, or is declared as such a file and has this sign."""
-    return lambda sample: bool(
-        start.match(sample.text) or (sample.is_hinted(hints) and sign.search(sample.text) is not None)
-    )
+    return lambda sample: bool(start.match(sample.text) or (sample.is_hinted(hints) and sign.search(sample.text)))
 
 
 def _is_source_map(sample: Sample) -> bool:
@@ -296,7 +292,7 @@ class DocumentFormat:
     label: str
     media_type: str
     reader: str
-    recognise: Callable[[Sample], bool]
+    recognise: Recognise
     suffixes: frozenset[str] = frozenset()
     image: bool = False
     text: bool = False
@@ -320,31 +316,22 @@ class DocumentFormat:
         )
 
 
+def _row(
+    name: str, label: str, media_type: str, reader: str, recognise: Recognise, *suffixes: str, **of: bool
+) -> DocumentFormat:
+    place = f"app.documents.readers.{reader}"
+    return DocumentFormat(name, label, media_type, place, recognise, frozenset(suffixes), **of)
+
+
 def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
     def recognise(sample: Sample) -> bool:
         return not sample.is_text and name_image(sample.head) == name
 
-    reader = "app.documents.readers.images:parse_image"
-    return DocumentFormat(name, label, f"image/{name}", reader, recognise, frozenset(suffixes), image=True)
-
-
-def _row(
-    name: str,
-    label: str,
-    media_type: str,
-    reader: str,
-    recognise: Callable[[Sample], bool],
-    *suffixes: str,
-    text: bool = False,
-    declares: bool = False,
-) -> DocumentFormat:
-    place = f"app.documents.readers.{reader}"
-    return DocumentFormat(
-        name, label, media_type, place, recognise, frozenset(suffixes), text=text or declares, declares=declares
-    )
+    return _row(name, label, f"image/{name}", "images:parse_image", recognise, *suffixes, image=True)
 
 
 _text = partial(_row, text=True)
+_is_captions = _begins(_CAPTIONS_START, frozenset(), _CAPTIONS_START)
 _is_svg = _begins(_SVG_START, _SVG_HINTS, _XML_TAG)
 _is_html = _begins(_HTML_START, _HTML_HINTS, _HTML_TAG)
 
@@ -367,7 +354,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _image("gif", "GIF", ".gif"),
     _image("bmp", "BMP", ".bmp"),
     _row("svg", "SVG", "image/svg+xml", "svg:parse", _is_svg, ".svg"),
-    _row("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml", declares=True),
+    _text("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml", declares=True),
     _row("eml", "e-mail", "message/rfc822", "mail:parse", _is_mail, ".eml"),
     _text("ipynb", "Jupyter notebooks", "application/x-ipynb+json", "notebook:parse", _is_notebook),
     _text("captions", "captions (VTT, SRT)", "text/vtt", "captions:parse", _is_captions),
@@ -381,7 +368,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _text("rst", "reStructuredText", "text/x-rst", "markup:parse_rst", _hinted(_RST_HINTS)),
     _text("asciidoc", "AsciiDoc", "text/asciidoc", "markup:parse_asciidoc", _hinted(_ASCIIDOC_HINTS)),
     _text("org", "Org", "text/org", "markup:parse_org", _hinted(_ORG_HINTS)),
-    _row("code", "source code", "text/x-source", "source_code:parse", _is_code, declares=True),
+    _text("code", "source code", "text/x-source", "source_code:parse", _is_code, declares=True),
     _text("markdown", "Markdown", "text/markdown", "markdown:parse", _is_markdown),
     _text("text", "plain text", "text/plain", "builder:parse_plain", lambda sample: sample.is_text),
 )

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from app.concurrency.background import once
 
@@ -54,10 +54,7 @@ def list_languages(text: str) -> tuple[str, ...] | None:
     if most <= len(LATIN.findall(text)):
         return None
     script = SCRIPTS[counts.index(most)]
-    for letters, codes in script.decisive:
-        if letters.search(text):
-            return codes
-    return script.codes
+    return next((codes for letters, codes in script.decisive if letters.search(text)), script.codes)
 
 
 CONFIGURATIONS = {
@@ -118,10 +115,6 @@ _ENGLISH_WORDS = (
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
-class _Identifier(Protocol):
-    def rank(self, text: str) -> list[tuple[str, float]]: ...
-
-
 def detect_language(text: str, default: str = "english") -> str:
     """Return the configuration for `text`, or `default` if the language is not clear.
 
@@ -135,7 +128,7 @@ def detect_language(text: str, default: str = "english") -> str:
     codes = list_languages(text)
     if codes is not None and len(codes) <= 1:
         return CONFIGURATIONS[codes[0]] if codes else "simple"
-    ranked = _load_identifier().rank(text)
+    ranked: list[tuple[str, float]] = _load_identifier().rank(text)
     scores = {code: score * _PRIORS.get(code, _OTHER_PRIOR) for code, score in ranked if codes is None or code in codes}
     best = max(scores, key=scores.__getitem__)
     if codes is not None:
@@ -151,10 +144,9 @@ def detect_language(text: str, default: str = "english") -> str:
 
 
 @once
-def _load_identifier() -> _Identifier:
+def _load_identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     identifier.set_languages([*CONFIGURATIONS, *_WITHOUT_CONFIGURATION, _NO_LANGUAGE])
-    built: _Identifier = identifier
-    return built
+    return identifier

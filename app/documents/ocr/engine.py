@@ -1,7 +1,7 @@
 """Recognise text with the models of RapidOCR, in one thread: the confined process cannot start others."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from app.documents.ocr.access import Image
 from app.documents.ocr.layout import Found
 from app.documents.ocr.recogniser import Recogniser
 from app.documents.parsed import ParseLimits
+from app.documents.runs import cut_runs
 
 _MODELS = Path(rapidocr.__file__).parent / "models"
 _DETECTION_PIXELS = 1_200_000
@@ -93,15 +94,14 @@ class RapidEngine:
         return turned.count(True) > len(voters) / 2
 
 
-def _divide(boxes: Sequence[Any]) -> list[list[Any]]:
+def _divide(boxes: Sequence[Any]) -> Iterator[list[Any]]:
     """Lines of similar length together: each is as long as the longest of its batch."""
-    batches: list[list[Any]] = []
-    for box in sorted(boxes, key=_length):
+
+    def is_full(batch: list[Any], box: Any) -> bool:
         width = _LINE_HEIGHT * max(_LEAST_LENGTH, min(_length(box), _MOST_LENGTH))
-        if not batches or (len(batches[-1]) + 1) * width > _BATCH_WIDTH:
-            batches.append([])
-        batches[-1].append(box)
-    return batches
+        return (len(batch) + 1) * width > _BATCH_WIDTH
+
+    return cut_runs(sorted(boxes, key=_length), is_full)
 
 
 def _cut(image: Image, box: Any) -> Image:

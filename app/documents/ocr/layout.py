@@ -3,8 +3,10 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
+
+from app.documents.runs import cut_runs
 
 Point = tuple[float, float]
 
@@ -101,34 +103,26 @@ def arrange(lines: Sequence[Line]) -> str:
 
 def _order(lines: Sequence[Line], depth: int) -> Iterator[Sequence[Line]]:
     """Blocks in reading order; each has one column."""
-    gap = _find_gap(lines) if depth and len(lines) >= 2 * _LEAST_LINES else None
+    gap = _find_gap(lines) if depth else None
     if gap is None:
         if lines:
             yield lines
         return
-    left: list[Line] = []
-    right: list[Line] = []
-    across: list[Line] = []
-    for line in sorted(lines, key=lambda item: item.middle):
-        if line.left < gap < line.right:
-            yield from _order(left, depth - 1)
-            yield from _order(right, depth - 1)
-            left, right = [], []
-            across.append(line)
-            continue
+    ordered = sorted(lines, key=lambda item: item.middle)
+    for across, band in groupby(ordered, key=lambda line: line.left < gap < line.right):
+        found = list(band)
         if across:
-            yield across
-            across = []
-        (left if line.right <= gap else right).append(line)
-    if across:
-        yield across
-    yield from _order(left, depth - 1)
-    yield from _order(right, depth - 1)
+            yield found
+        else:
+            yield from _order([line for line in found if line.right <= gap], depth - 1)
+            yield from _order([line for line in found if line.right > gap], depth - 1)
 
 
 def _find_gap(lines: Sequence[Line], *, several: bool = True) -> float | None:
     """The place between two columns that the fewest lines cross, None for one column or a table; a side can have
     `several` columns itself."""
+    if len(lines) < 2 * _LEAST_LINES:
+        return None
     width = max(line.right for line in lines) - min(line.left for line in lines)
     step = max(1.0, median(line.height for line in lines) / 2)
     places = {round(line.left / step): line.left - step / 2 for line in lines}
@@ -140,7 +134,8 @@ def _find_gap(lines: Sequence[Line], *, several: bool = True) -> float | None:
         if crossing > _MOST_CROSSING * len(lines) or (best is not None and best[0] <= crossing):
             continue
         if _stand_together(left, right) and all(
-            _is_column(side, width) or (several and _has_columns(side)) for side in (left, right)
+            _is_column(side, width) or (several and _find_gap(side, several=False) is not None)
+            for side in (left, right)
         ):
             best = crossing, place
     return None if best is None else best[1]
@@ -157,24 +152,18 @@ def _is_column(lines: Sequence[Line], whole: float) -> bool:
     )
 
 
-def _has_columns(lines: Sequence[Line]) -> bool:
-    return len(lines) >= 2 * _LEAST_LINES and _find_gap(lines, several=False) is not None
-
-
 def _stand_together(left: Sequence[Line], right: Sequence[Line]) -> bool:
     if not left or not right:
         return False
-    top, bottom = zip(*(_extent(side) for side in (left, right)), strict=True)
-    least = min(end - start for start, end in zip(top, bottom, strict=True))
-    return bool(min(bottom) - max(top) >= _SHARED_HEIGHT * least)
-
-
-def _extent(lines: Sequence[Line]) -> tuple[float, float]:
-    return min(line.top for line in lines), max(line.bottom for line in lines)
+    tops = [min(line.top for line in side) for side in (left, right)]
+    bottoms = [max(line.bottom for line in side) for side in (left, right)]
+    least = min(bottoms[0] - tops[0], bottoms[1] - tops[1])
+    return min(bottoms) - max(tops) >= _SHARED_HEIGHT * least
 
 
 def _write_block(lines: Sequence[Line]) -> str:
-    rows = list(_group_rows(lines))
+    ordered = sorted(lines, key=lambda item: item.middle)
+    rows = list(cut_runs(ordered, lambda row, line: not _is_in_row(row[-1], line)))
     tops = [median(line.middle for line in row) for row in rows]
     heights = [max(line.height for line in row) for row in rows]
     steps = [after - before for before, after in pairwise(tops)]
@@ -185,16 +174,6 @@ def _write_block(lines: Sequence[Line]) -> str:
         apart = step > _PARAGRAPH * usual or sizes[1] > _OTHER_SIZE * sizes[0]
         text += ("\n\n" if apart else "\n") + _write_row(rows[index + 1])
     return text
-
-
-def _group_rows(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    row: list[Line] = []
-    for line in sorted(lines, key=lambda item: item.middle):
-        if row and not _is_in_row(row[-1], line):
-            yield row
-            row = []
-        row.append(line)
-    yield row
 
 
 def _is_in_row(one: Line, other: Line) -> bool:

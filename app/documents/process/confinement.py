@@ -36,10 +36,8 @@ class _Rules(ctypes.Structure):
 
 def find_version() -> int:
     """The version of Landlock that the kernel has; 0 if there is none."""
-    if not IS_LINUX:
-        return 0
     try:
-        return syscall(_CREATE_RULESET, 0, 0, _QUERY_VERSION)
+        return syscall(_CREATE_RULESET, 0, 0, _QUERY_VERSION) if IS_LINUX else 0
     except OSError:
         return 0
 

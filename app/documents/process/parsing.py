@@ -250,26 +250,21 @@ def _read_document(data: bytearray, status: int, kind: DocumentFormat, limits: P
         raise _too_much_memory(limits)
     logger.warning("parser failed", extra={"format": kind.name, "reason": answer.failure})
     if answer.transient:
-        raise ParserDied(_cannot_be_read(kind))
+        raise ParserDied(f"the {kind.label} file cannot be read")
     raise UnreadableDocument(f"the {kind.label} file is damaged: it cannot be read")
 
 
 def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> UnreadableDocument:
     logger.warning("parser died", extra={"format": kind.name, "status": status})
+    failure = f"the {kind.label} file cannot be read"
     if status == -signal.SIGXCPU:
         return ParserExhausted(f"the file takes more than {limits.seconds:g} s to read")
     if status == -signal.SIGKILL:
         # Only the system kills it, when memory is short.
         return ParserDied(str(_too_much_memory(limits)))
     if -status in _CRASHES:
-        return ParserCrashed(
-            f"the {kind.label} file cannot be read: it is damaged, or needs more than {_mebibytes(limits)} of memory"
-        )
-    return ParserDied(_cannot_be_read(kind))
-
-
-def _cannot_be_read(kind: DocumentFormat) -> str:
-    return f"the {kind.label} file cannot be read"
+        return ParserCrashed(f"{failure}: it is damaged, or needs more than {_mebibytes(limits)} of memory")
+    return ParserDied(failure)
 
 
 def _too_much_memory(limits: ParseLimits) -> ParserExhausted:

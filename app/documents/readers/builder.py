@@ -280,7 +280,7 @@ def take_marks(text: str) -> tuple[str, list[tuple[int, int, HiddenReason]]]:
     spans: list[tuple[int, int, HiddenReason]] = []
     length = len(first)
     opened: tuple[int, HiddenReason] | None = None
-    for piece in pieces:
+    for piece in (*pieces, CLOSE):
         if piece in _REASONS:
             opened = (length, _REASONS[piece])
         elif piece == CLOSE:
@@ -293,6 +293,4 @@ def take_marks(text: str) -> tuple[str, list[tuple[int, int, HiddenReason]]]:
             if piece:
                 parts.append(piece)
                 length += len(piece)
-    if opened is not None:
-        spans.append((opened[0], length, opened[1]))
     return "".join(parts), spans

@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
@@ -21,31 +20,26 @@ _PAUSE = 4
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
-class _Cue(NamedTuple):
-    start: int
-    end: int
-    text: str
-
-
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read captions: cues in a row are one paragraph, which begins with its time, as in `[1:02:03]`."""
     builder = TextBuilder(limits)
-    start, end, said, last = 0, 0, "", ""
-    for cue in _list_cues(text):
-        if said and (cue.start - end > _PAUSE or (len(said) >= _PARAGRAPH and said.endswith(_ENDS))):
+    start, silent, said, last = 0, 0, "", ""
+    for begun, ended, line in _list_cues(text):
+        if said and (begun - silent > _PAUSE or (len(said) >= _PARAGRAPH and said.endswith(_ENDS))):
             builder.add(f"[{_write_time(start)}] {said}")
             said = ""
         if not said:
-            start = cue.start
-        if cue.text != last:  # captions that scroll repeat their line
-            said = f"{said} {cue.text}".strip()
-        last, end = cue.text, cue.end
+            start = begun
+        if line != last:  # captions that scroll repeat their line
+            said = f"{said} {line}".strip()
+        last, silent = line, ended
     if said:
         builder.add(f"[{_write_time(start)}] {said}")
     return builder.finish("captions")
 
 
-def _list_cues(text: str) -> Iterator[_Cue]:
+def _list_cues(text: str) -> Iterator[tuple[int, int, str]]:
+    """When each cue begins and ends, in seconds, and what is said."""
     times: tuple[int, int] | None = None
     lines: list[str] = []
     for line in [*text.splitlines(), ""]:
@@ -56,7 +50,7 @@ def _list_cues(text: str) -> Iterator[_Cue]:
             lines.append(_clean(line))
         elif times is not None:
             if said := " ".join(filter(None, lines)):
-                yield _Cue(*times, said)
+                yield *times, said
             times = None
 
 

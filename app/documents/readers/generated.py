@@ -8,7 +8,7 @@ from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder, parse_source
-from app.documents.readers.text import collapse_spaces
+from app.documents.readers.text import collapse_spaces, take_value
 from app.errors import UnreadableDocument
 
 # A shorter file is cut into few chunks, whatever it contains.
@@ -69,22 +69,16 @@ def parse_source_map(text: str, limits: ParseLimits) -> ParsedDocument:
     except (ValueError, RecursionError):
         raise UnreadableDocument("the source map is damaged: its JSON cannot be read") from None
     builder = TextBuilder(limits)
-    name = value.get("file") if isinstance(value, dict) else None
-    builder.add(f"Source map of {collapse_spaces(name)[:300]}" if isinstance(name, str) and name else "Source map")
+    name = take_value(value, "file", str)
+    builder.add(f"Source map of {collapse_spaces(name)[:300]}" if name else "Source map")
     builder.add("\n".join(_list_sources(value)[:_MAX_SOURCES]))
     return builder.finish("sourcemap")
 
 
 def _list_sources(value: Any) -> list[str]:
-    if not isinstance(value, dict):
-        return []
-    sections = value.get("sections")
-    parts = sections if isinstance(sections, list) else []
-    maps = [value, *(item.get("map") for item in parts if isinstance(item, dict))]
-    names = (item.get("sources") for item in maps if isinstance(item, dict))
-    return [
-        collapse_spaces(name) for found in names if isinstance(found, list) for name in found if isinstance(name, str)
-    ]
+    maps = [value, *(take_value(item, "map", dict) for item in take_value(value, "sections", list))]
+    names = [name for found in maps for name in take_value(found, "sources", list)]
+    return [collapse_spaces(name) for name in names if isinstance(name, str)]
 
 
 # Cargo, Poetry and uv; Yarn; pnpm; Bundler.

@@ -13,7 +13,7 @@ from app.documents.formats import name_image
 from app.documents.ocr.access import Draw, Picture, explain_missing_text, find_recogniser
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.pictures import add_recognised
+from app.documents.readers.pictures import LOOKED_AT, add_recognised
 from app.errors import UnreadableDocument
 
 _DAMAGED = "the image is damaged or incomplete"
@@ -24,8 +24,6 @@ _ONE_BYTE = frozenset({"1", "L", "P"})
 """Modes in which Pillow holds a pixel in one byte, not in four."""
 _SOME_LINES = (200, 60)
 """Width and height in pixels of a picture that can show some lines of text."""
-_LOOKED_AT = 120
-"""Pixels of the longer side of a picture that is looked at."""
 # The size is compared with the limit before anything is decoded.
 pillow.MAX_IMAGE_PIXELS = None
 # The plugins of the other formats, which the confined process cannot load.
@@ -87,7 +85,7 @@ def look_at(data: bytes, limits: ParseLimits) -> bytes:
         if file.width >= _SOME_LINES[0] and file.height >= _SOME_LINES[1]:
             _require_size(file, limits)
             with _reading():
-                file.thumbnail((_LOOKED_AT, _LOOKED_AT))
+                file.thumbnail((LOOKED_AT, LOOKED_AT))
                 return bytes(_flatten(file).convert("L").tobytes())
     return b""
 

@@ -38,8 +38,8 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     builder = TextBuilder(limits)
     title = _header(mail, "Subject")
     _Writer(builder, limits).write(mail)
-    kept = {name: _show(mail, name) for name in MAIL}
-    return builder.finish("eml", title=title, mail={name: text for name, text in kept.items() if text})
+    kept = {name: text for name in MAIL if (text := _show(mail, name))}
+    return builder.finish("eml", title=title, mail=kept)
 
 
 class _Writer:
@@ -56,16 +56,12 @@ class _Writer:
         self._builder.add("\n".join(f"{name}: {text}" for name in _SHOWN if (text := _show(mail, name))))
         attached: list[Message] = []
         for part in _find_texts(mail, attached, depth):
-            self._write_text(part)
+            if part.get_content_type() == "text/html":
+                self._builder.add_document(page.parse(_decode(part), self._limits))
+            else:
+                self._builder.add(_decode(part))
         for part in attached:
             self._write_attachment(part, depth)
-
-    def _write_text(self, part: Message) -> None:
-        text = _decode(part)
-        if part.get_content_type() == "text/html":
-            self._builder.add_document(page.parse(text, self._limits))
-        else:
-            self._builder.add(text)
 
     def _write_attachment(self, part: Message, depth: int) -> None:
         self._parts += 1

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits, TableSpan
+from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.text import collapse_spaces, list_lines
 
@@ -43,14 +43,13 @@ def _find_headings(builder: TextBuilder, text: str, start: int) -> Iterator[Head
     previous: tuple[int, str] | None = None  # a paragraph's only line: an underline makes it a heading
     in_paragraph = False
     above: tuple[int, str] | None = None  # the line before, which may be the header of a table
-    table: TableSpan | None = None
+    in_table = False
     for position, line in list_lines(text, start):
-        if table is not None:
+        if in_table:
             if "|" in line and not _FENCE.match(line):
-                table = TableSpan(table.start, table.header_end, position + len(line))
+                builder.extend_table(position + len(line))
                 continue
-            builder.mark_table(table.start, table.header_end, table.end)
-            table = above = None
+            in_table, above = False, None
         if len(line) > _MAX_LINE:
             previous, above, in_paragraph = None, None, True
             continue
@@ -64,8 +63,8 @@ def _find_headings(builder: TextBuilder, text: str, start: int) -> Iterator[Head
             continue
         if above is not None and _are_delimiters(line, above[1]):
             end = position + len(line)
-            table = TableSpan(above[0], min(end + 1, len(text)), end)
-            previous, in_paragraph = None, False
+            builder.mark_table(above[0], min(end + 1, len(text)), end)
+            previous, in_paragraph, in_table = None, False, True
             continue
         atx = _ATX.match(line)
         above = (position, line) if "|" in line and not atx else None
@@ -73,17 +72,11 @@ def _find_headings(builder: TextBuilder, text: str, start: int) -> Iterator[Head
         if atx:
             if title := _plain_title(atx.group(2) or ""):
                 yield HeadingSpan(position + _indent(line), len(atx.group(1)), title)
-            previous, in_paragraph = None, False
         elif underline and previous:
             yield HeadingSpan(previous[0], 1 if underline.group(1)[0] == "=" else 2, _plain_title(previous[1]))
-            previous, in_paragraph = None, False
-        elif not line.strip():
-            previous, in_paragraph = None, False
-        else:
-            starts = not in_paragraph and not _NO_PARAGRAPH.match(line)
-            previous, in_paragraph = (position + _indent(line), line) if starts else None, True
-    if table is not None:
-        builder.mark_table(table.start, table.header_end, table.end)
+        written = not (atx or underline) and bool(line.strip())
+        starts = written and not in_paragraph and not _NO_PARAGRAPH.match(line)
+        previous, in_paragraph = (position + _indent(line), line) if starts else None, written
 
 
 def _are_delimiters(line: str, above: str) -> bool:

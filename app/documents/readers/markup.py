@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
-from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
+from app.documents.parsed import HeadingSpan
 from app.documents.readers.builder import parse_source
 from app.documents.readers.text import collapse_spaces, list_lines
 
@@ -16,22 +17,8 @@ _ORG_TITLE = re.compile(r"#\+title:[ \t]*(\S.*)$", re.I)
 _ORG_BLOCK = re.compile(r"[ \t]*#\+(begin|end)_(?:src|example|verse|comment|export)\b", re.I)
 
 
-def parse_rst(text: str, limits: ParseLimits) -> ParsedDocument:
-    """Read reStructuredText: a line under (and over) a title makes a heading, by its first appearance deeper."""
-    return parse_source(text, limits, "rst", _find_rst)
-
-
-def parse_asciidoc(text: str, limits: ParseLimits) -> ParsedDocument:
-    """Read AsciiDoc: `=` begins a heading, outside of delimited blocks."""
-    return parse_source(text, limits, "asciidoc", _find_asciidoc)
-
-
-def parse_org(text: str, limits: ParseLimits) -> ParsedDocument:
-    """Read Org: stars begin a heading, outside of blocks; the title is that of `#+title`."""
-    return parse_source(text, limits, "org", _find_org)
-
-
 def _find_rst(text: str) -> Iterator[HeadingSpan]:
+    """A line under (and over) a title makes a heading, by its first appearance deeper."""
     levels: dict[str, int] = {}
     before: tuple[int, str] = (0, "")  # the line before
     above = ""  # the rule before that line
@@ -52,6 +39,7 @@ def _find_rst(text: str) -> Iterator[HeadingSpan]:
 
 
 def _find_asciidoc(text: str) -> Iterator[HeadingSpan]:
+    """`=` begins a heading, outside of delimited blocks."""
     open_block = ""
     for position, line in list_lines(text):
         if len(line) > _MAX_LINE:
@@ -66,6 +54,7 @@ def _find_asciidoc(text: str) -> Iterator[HeadingSpan]:
 
 
 def _find_org(text: str) -> Iterator[HeadingSpan]:
+    """Stars begin a heading, outside of blocks; the title is that of `#+title`, with level 0."""
     in_block = False
     for position, line in list_lines(text):
         if len(line) > _MAX_LINE:
@@ -76,3 +65,8 @@ def _find_org(text: str) -> Iterator[HeadingSpan]:
             yield HeadingSpan(position, 0, collapse_spaces(title.group(1)))
         elif not in_block and (match := _ORG.match(line)):
             yield HeadingSpan(position, len(match.group(1)), collapse_spaces(match.group(2)))
+
+
+parse_rst = partial(parse_source, name="rst", find=_find_rst)
+parse_asciidoc = partial(parse_source, name="asciidoc", find=_find_asciidoc)
+parse_org = partial(parse_source, name="org", find=_find_org)

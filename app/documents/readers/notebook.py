@@ -6,33 +6,24 @@ from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers import markdown, records
-from app.documents.readers.text import fence_code
+from app.documents.readers.text import fence_code, take_value
 
 
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read a notebook (nbformat 3 and 4); images are left out. Other JSON is read as JSON."""
     try:
-        notebook = json.loads(text)
+        cells = list(_list_cells(json.loads(text)))
     except (ValueError, RecursionError):
-        return records.parse(text, limits)
-    cells = list(_list_cells(notebook))
-    if not cells:
-        return records.parse(text, limits)
-    return markdown.parse("\n\n".join(cells), limits, "ipynb")
+        cells = []
+    return markdown.parse("\n\n".join(cells), limits, "ipynb") if cells else records.parse(text, limits)
 
 
 def _list_cells(notebook: Any) -> Iterator[str]:
-    if not isinstance(notebook, dict):
-        return
-    metadata = notebook.get("metadata")
-    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
-    language = kernel.get("language") if isinstance(kernel, dict) else None
-    sheets = notebook.get("worksheets")  # nbformat 3
-    for holder in [notebook, *(sheets if isinstance(sheets, list) else [])]:
-        cells = holder.get("cells") if isinstance(holder, dict) else None
-        for cell in cells if isinstance(cells, list) else []:
+    kernel = take_value(take_value(notebook, "metadata", dict), "kernelspec", dict)
+    for holder in [notebook, *take_value(notebook, "worksheets", list)]:  # nbformat 3
+        for cell in take_value(holder, "cells", list):
             if isinstance(cell, dict):
-                yield from _write_cell(cell, language if isinstance(language, str) else "")
+                yield from _write_cell(cell, take_value(kernel, "language", str))
 
 
 def _write_cell(cell: dict[str, Any], language: str) -> Iterator[str]:
@@ -43,15 +34,13 @@ def _write_cell(cell: dict[str, Any], language: str) -> Iterator[str]:
         return
     if source.strip():
         yield fence_code(source, language)
-    outputs = cell.get("outputs")
-    for output in outputs if isinstance(outputs, list) else []:
+    for output in take_value(cell, "outputs", list):
         if isinstance(output, dict) and (text := _read_output(output).strip("\n")).strip():
             yield fence_code(text)
 
 
 def _read_output(output: dict[str, Any]) -> str:
-    data = output.get("data")
-    found = data.get("text/plain") if isinstance(data, dict) else None
+    found = take_value(output, "data", dict).get("text/plain")
     return _join(output.get("text", output.get("traceback", found)), "\n" if "traceback" in output else "")
 
 

@@ -15,6 +15,8 @@ from app.documents.readers.builder import TextBuilder
 from app.documents.readers.text import clean_text, join_hyphenation
 from app.errors import UnreadableDocument
 
+LOOKED_AT = 120
+"""Pixels of the longer side of a picture that is looked at."""
 _MOST_PICTURES = 200
 _PAPER = 0.4
 """Share of a picture of text that has the brightness of its paper; photographs have many, empty pictures only one."""

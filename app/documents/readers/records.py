@@ -1,7 +1,6 @@
 """JSON and JSON Lines: a line of `path.to.key: value` for each value, a paragraph for each record."""
 
 import json
-import re
 from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
@@ -13,7 +12,6 @@ MAX_DEPTH = 100
 """Maximum levels of nesting. Generated documents rarely have 30."""
 
 _CONSTANTS = {True: "true", False: "false", None: "null"}
-_SPACE = re.compile(r"\s*")
 # Lists of single values up to this length stay on one line.
 _LINE = 300
 # Numbers as written: 1.10 stays 1.10, and an id of 20 digits keeps all of them.
@@ -33,16 +31,11 @@ def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     if end == len(text):
         writer.write(value)
         return writer.finish("json", _find_title(value))
-    if not _ends_line(text, end):
+    if "\n" not in text[end : len(text) - len(text[end:].lstrip())]:
         return source_code.parse(text, limits)
     for line in text.splitlines():
         writer.write_line(line)
     return writer.finish("jsonl", None)
-
-
-def _ends_line(text: str, end: int) -> bool:
-    match = _SPACE.match(text, end)
-    return match is not None and "\n" in match.group()
 
 
 def _find_title(value: Any) -> str | None:
@@ -95,11 +88,11 @@ class _RecordWriter:
         elif text := _join(value) if isinstance(value, list) else _render(value):
             self._lines.append(f"{path}: {text}" if path else text)
             if len(self._lines) >= BLOCK:
-                self._flush("\n")
+                self._flush()
 
     def finish(self, format_name: str, title: str | None) -> ParsedDocument:
         """The document written so far."""
-        self._flush("\n")
+        self._flush()
         return self._builder.finish(format_name, title=title)
 
     def _separate(self) -> None:
@@ -108,11 +101,11 @@ class _RecordWriter:
         elif not self._lines:
             self._gap = "\n\n"
 
-    def _flush(self, gap: str) -> None:
+    def _flush(self) -> None:
         ends_record = bool(self._lines) and not self._lines[-1]
         self._builder.add("\n".join(self._lines), gap=self._gap)
         self._lines.clear()
-        self._gap = "\n\n" if ends_record else gap
+        self._gap = "\n\n" if ends_record else "\n"
 
 
 def _render(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ from pypdfium2 import PdfiumError, raw
 from app.documents.ocr.access import Image, find_recogniser
 from app.documents.parsed import ParseLimits
 from app.documents.readers.pdf.words import Box, Word
-from app.documents.readers.pictures import PictureReader
+from app.documents.readers.pictures import LOOKED_AT, PictureReader
 
 _LITTLE_TEXT = 100
 """Letters of a page with an image: as many as a scanner's stamp or a page number has."""
@@ -32,27 +31,17 @@ Margins = tuple[float, float, float, float]
 """Left, bottom, right and top, in points."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedPage:
-    """The text of a page that can be a scan: from its text layer or, if that has less, `recognised`; not `complete` if
-    the page has text that was not recognised."""
-
-    text: str
-    recognised: bool
-    complete: bool
-
-
-def read_scan(page: Any, text: str, limits: ParseLimits) -> ScannedPage:
-    """Recognise a page if it is a scan, with `text` in its text layer. Raises RecognitionNeeded."""
+def read_scan(page: Any, text: str, limits: ParseLimits) -> tuple[str | None, bool]:
+    """The text recognised on a page that is a scan, None if its text layer, `text`, has more; and whether the page has
+    no text that was not recognised. Raises RecognitionNeeded."""
     if not is_scan(page, text):
-        return ScannedPage(text, recognised=False, complete=True)
+        return None, True
     recogniser = find_recogniser()
     found = None if recogniser is None else recogniser.recognise(lambda: draw_page(page, limits))
     if found is None:
-        return ScannedPage(text, recognised=False, complete=False)
-    if len(found.text) <= len(text.strip()) and not _is_unreadable(text):
-        return ScannedPage(text, recognised=False, complete=found.complete)
-    return ScannedPage(found.text, recognised=True, complete=found.complete)
+        return None, False
+    more = len(found.text) > len(text.strip()) or _is_unreadable(text)
+    return found.text if more else None, found.complete
 
 
 def is_scan(page: Any, text: str) -> bool:
@@ -66,7 +55,8 @@ def is_scan(page: Any, text: str) -> bool:
     try:
         for count, item in enumerate(page.get_objects(max_depth=_FORM_DEPTH)):
             if item.type == raw.FPDF_PAGEOBJ_IMAGE:
-                across, high = _measure(item)
+                left, bottom, right, top = item.get_bounds()
+                across, high = right - left, top - bottom
                 if across * high >= _LARGE * width * height or (
                     not letters and across >= _LINES[0] and high >= _LINES[1]
                 ):
@@ -83,8 +73,6 @@ _SOME_LINES = (150, 45)
 """Width and height in points of a picture on a page with text that can show some lines of text."""
 _WITHIN = 20
 """Characters of the text layer within a picture: with more, it is a scan that has its text, or the background."""
-_LOOKED_AT = 120
-"""Pixels of the longer side of a picture that is looked at."""
 
 
 def read_pictures(
@@ -100,7 +88,7 @@ def read_pictures(
 
 
 def _look_at(page: Any, box: Box, cut: Margins) -> bytes:
-    scale = min(1.0, _LOOKED_AT / max(box.x1 - box.x0, box.y1 - box.y0))
+    scale = min(1.0, LOOKED_AT / max(box.x1 - box.x0, box.y1 - box.y0))
     return bytes(page.render(scale=scale, crop=cut, grayscale=True).buffer)
 
 
@@ -134,11 +122,6 @@ def draw_page(page: Any, limits: ParseLimits, cut: Margins = (0, 0, 0, 0)) -> Im
     scale = min(_DOTS, math.sqrt(limits.ocr_pixels / max(1.0, area)))
     bitmap = page.render(scale=scale, crop=cut, rev_byteorder=False)
     return bitmap.to_numpy()[:, :, :3].copy()
-
-
-def _measure(item: Any) -> tuple[float, float]:
-    left, bottom, right, top = item.get_bounds()
-    return right - left, top - bottom
 
 
 def _is_unreadable(text: str) -> bool:

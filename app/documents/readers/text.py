@@ -3,12 +3,14 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from lxml import etree
 
 from app.contract.text import drop_excess_marks
 from app.errors import UnreadableDocument
+
+Kind = TypeVar("Kind")
 
 _FENCES = re.compile("`{3,}")
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
@@ -36,12 +38,9 @@ def clean_text(text: str) -> str:
     text = _BLANK_LINES.sub("", text)
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", drop_excess_marks(PRESENTATION_FORMS.sub(_find_letters, text)))
-
-
-def _find_letters(form: re.Match[str]) -> str:
-    # That of a mark stands on a space.
-    return unicodedata.normalize("NFKC", form.group()).strip()
+    # The letter of a mark stands on a space.
+    text = PRESENTATION_FORMS.sub(lambda form: unicodedata.normalize("NFKC", form.group()).strip(), text)
+    return unicodedata.normalize("NFC", drop_excess_marks(text))
 
 
 def collapse_spaces(text: str) -> str:
@@ -82,6 +81,12 @@ def fence_code(text: str, language: str = "") -> str:
 def read_integer(text: str, digits: int, default: int) -> int:
     """A number of at most so many digits without a sign; the default for any other text."""
     return int(text) if text.isdecimal() and len(text) <= digits else default
+
+
+def take_value(holder: Any, key: str, kind: type[Kind]) -> Kind:
+    """The value of a key of decoded JSON; an empty one if it is missing, or of another kind."""
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, kind) else kind()
 
 
 def build_tree(source: bytes, parser: Any, refusal: str) -> Any:

@@ -26,6 +26,8 @@ _IDEOGRAPH = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U00
 _EMOJI_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 
 _LETTER = re.compile(r"[^\W\d_]")
+_ODD_HYPHEN = re.compile(r"(?<=(?<![^\W\d_])[^\W\d_])\u00ad(?=[^\W\d_])")
+"""A soft hyphen after the first letter of a word, or a letter after another one: no language divides a word there."""
 _OTHERS = (
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u051b\u051d\u0410\u0412\u0415\u041a"
     "\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0406\u0405\u03bf\u0391\u0392\u0395\u0397\u0399\u039f\u03a1"
@@ -59,9 +61,8 @@ def _find_invisible(text: str) -> Iterator[Finding]:
         start, end = match.span()
         if _is_suspicious(text, start, end):
             yield Finding("zero_width", start, end)
-    for match in re.finditer("\u00ad", text):
-        if _is_odd_hyphen(text, match.start()):
-            yield Finding("zero_width", *match.span())
+    for match in _ODD_HYPHEN.finditer(text):
+        yield Finding("zero_width", *match.span())
 
 
 def _find_odd_spaces(text: str) -> Iterator[Finding]:
@@ -87,14 +88,6 @@ def _find_wide_letters(text: str) -> Iterator[Finding]:
     """Full-width letters within words of ASCII letters: texts of East Asia have whole words of them."""
     for match in _WIDE_LETTER.finditer(text):
         yield Finding("zero_width", *match.span())
-
-
-def _is_odd_hyphen(text: str, place: int) -> bool:
-    """Whether a soft hyphen stands after the first letter of a word, or a letter after another one: no language divides
-    a word there."""
-    if not _LETTER.match(text, place + 1) or not place or not _LETTER.match(text, place - 1):
-        return False
-    return place == 1 or not (_LETTER.match(text, place - 2))
 
 
 FINDERS: Final[tuple[tuple[str, Callable[[str], Iterator[Finding]]], ...]] = (

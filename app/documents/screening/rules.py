@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -67,23 +68,19 @@ def read_rules() -> Iterator[Rule]:
         pattern = rule["pattern"] if phrase is None else _join(phrase, unless)
         if denied is not None:
             pattern += f"(?:{_WORD}{{0,2}}({denied})(?:{_APART}|\n|$))?"
+        for name, alternatives in given["words"].items():
+            pattern = pattern.replace(f"{{{name}}}", alternatives)
         check = None if unless is None and denied is None else operator.not_
-        yield _make(rule, "instructions", _insert(pattern, given["words"]), check)
+        yield _make(rule, "instructions", pattern, check)
     for rule in tomllib.loads((_HERE / "secrets.toml").read_text())["rules"]:
         token = rule.get("token")
         pattern = rule["pattern"] if token is None else rf"(?:^|[^0-9A-Za-z_])(?:{token})"
-        yield _make(rule, "secret", pattern, _make_check(rule))
+        random = partial(is_random, least=rule.get("entropy", _RANDOM))
+        yield _make(rule, "secret", pattern, CHECKS[rule["check"]] if "check" in rule else random)
 
 
 def _make(rule: Mapping[str, Any], flag: Flag, pattern: str, check: Callable[[str], bool] | None) -> Rule:
     return Rule(flag, tuple(rule["triggers"]), pattern, rule.get("reach", _REACH), check)
-
-
-def _make_check(rule: Mapping[str, Any]) -> Any:
-    if "check" in rule:
-        return CHECKS[rule["check"]]
-    least = rule.get("entropy", _RANDOM)
-    return lambda value: is_random(value, least)
 
 
 def _join(phrase: Sequence[str], unless: str | None) -> str:
@@ -96,12 +93,6 @@ def _join(phrase: Sequence[str], unless: str | None) -> str:
         else:
             spaced = _SPACES.sub(lambda found: found[1] or _SPACE, part)
             pattern += f"(?:{spaced})" + (_GAP if number < len(phrase) else rf"(?:{_APART}|\n|$)")
-    return pattern
-
-
-def _insert(pattern: str, words: Mapping[str, str]) -> str:
-    for name, alternatives in words.items():
-        pattern = pattern.replace(f"{{{name}}}", alternatives)
     return pattern
 
 
@@ -140,7 +131,8 @@ class RuleSet:
         self._options.max_mem = _MAX_MEMORY
         self._options.log_errors = False
         self._rules = rules
-        self._compiled: dict[int, Any] = {}
+        # Each when it is needed: all of them would take a quarter of a second.
+        self._compile = cache(lambda place: re2.compile(rules[place].pattern, self._options))
         self._triggered: list[int | str] = []
         self._triggers = re2.Set.SearchSet(self._options)
         for place, rule in enumerate(rules):
@@ -191,13 +183,6 @@ class RuleSet:
                 yield Finding(rule.flag, start, characters)
                 if rule.flag in known:
                     return
-
-    def _compile(self, place: int) -> Any:
-        """The pattern of a rule; all of them would take a quarter of a second, and most are never needed."""
-        pattern = self._compiled.get(place)
-        if pattern is None:
-            pattern = self._compiled[place] = re2.compile(self._rules[place].pattern, self._options)
-        return pattern
 
 
 def _add_span(spans: list[tuple[int, int]], begin: int, end: int) -> None:

@@ -50,8 +50,7 @@ def find(text: str, known: Container[Flag] = ()) -> Iterator[Finding]:
             yield _move(finding, start)
         if disguised:
             yield from _find_disguised(replace_lookalikes(piece), start, len(piece))
-        for finding in rules.find(hints, known):
-            yield _move(finding, start)
+        yield from (_move(finding, start) for finding in rules.find(hints, known))
         if _STYLED in hints.probes:
             # Positions change with the normal form: the whole piece is flagged.
             yield from _find_disguised(unicodedata.normalize("NFKC", piece), start, len(piece))

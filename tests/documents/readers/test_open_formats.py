@@ -65,6 +65,14 @@ def write_item(text: str, *below: str, more: str = "") -> str:
     return f"<text:list-item {more}><text:p>{text}</text:p>{''.join(below)}</text:list-item>"
 
 
+def write_alone(text: str, more: str = "", style: str = "numbers") -> str:
+    named = f' text:style-name="{style}"' if style else ""
+    return f"<text:numbered-paragraph{named} {more}><text:number>0</text:number>{text}</text:numbered-paragraph>"
+
+
+FIRST, SECOND = 'text:list-id="first"', 'text:list-id="second"'
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -99,6 +107,28 @@ def write_item(text: str, *below: str, more: str = "") -> str:
             write_list(write_item("five"), write_item("none", more='text:style-override="plain"'), write_item("seven")),
             "5. five\nnone\n7. seven",
         ),
+        (
+            write_alone("<text:p>five</text:p>", FIRST)
+            + write_alone("<text:p>a</text:p>", f'{FIRST} text:level="2"', style="")
+            + write_alone("<text:p>b</text:p>", f'{FIRST} text:level="2"', style="")
+            + write_alone("<text:p>six</text:p>", FIRST)
+            + "<text:p>text</text:p>"
+            + write_alone("<text:p>five</text:p>", f'{SECOND} text:continue-numbering="true"')
+            + write_alone("<text:p>seven</text:p>", FIRST)
+            + write_alone("<text:p>nine</text:p>", f'{FIRST} text:start-value="9"')
+            + write_alone("<text:p>unknown</text:p>", SECOND, style="")
+            + write_list(write_item("five"), more='xml:id="first"'),
+            "5. five\n  (a) a\n  (b) b\n6. six\n\ntext\n\n5. five\n7. seven\n9. nine\n- unknown\n\n5. five",
+        ),
+        (
+            write_alone("<text:p>five</text:p>")
+            + write_alone("<text:p>six</text:p>")
+            + write_alone("<text:p>none</text:p>", style="plain")
+            + write_alone("<text:p>five</text:p>")
+            + write_alone("<text:p></text:p>")
+            + write_alone("<text:p>six</text:p>", 'text:level="x"'),
+            "5. five\n6. six\nnone\n5. five\n6. six",
+        ),
     ],
 )
 def test_items_of_opendocument_lists_have_their_numbers(body: str, text: str) -> None:
@@ -111,10 +141,11 @@ def test_items_of_opendocument_lists_have_their_numbers(body: str, text: str) ->
 
 def test_items_in_a_cell_have_their_numbers_and_comments_are_left_out() -> None:
     items = write_list(write_item("five<office:annotation><text:p>a comment</text:p></office:annotation>"))
+    items += write_alone("<text:p>five</text:p>")
     note = "<text:p>six<text:note><text:note-body><text:p>note</text:p></text:note-body></text:note></text:p>"
     row = f"<table:table-row><table:table-cell>{items}{note}</table:table-cell><table:table-cell/></table:table-row>"
     document = read("odt", write_odf("text", f"<table:table>{row}</table:table>", styles=NUMBERED))
-    assert document.text == "| 5. five six note |  |"
+    assert document.text == "| 5. five 5. five six note |  |"
 
 
 OUTLINE = (
@@ -134,6 +165,7 @@ def test_numbers_of_opendocument_headings_are_part_of_them() -> None:
         head("", 1) + head("Preface", 1, 'text:is-list-header="true"') + head("Annex", 1, restarted),
         write_list(f"<text:list-item>{head('Listed', 2)}</text:list-item>") + "<text:p>text</text:p>",
         write_list(f"<text:list-item>{head('Bullet', 1)}</text:list-item>", write_item("item"), style="none"),
+        write_alone(head("Alone", 1)) + write_alone("<text:p>text</text:p>"),
     )
     document = read("odt", write_odf("text", "".join(headings), styles=NUMBERED, common=OUTLINE))
     assert list_headings(document) == [
@@ -146,8 +178,9 @@ def test_numbers_of_opendocument_headings_are_part_of_them() -> None:
         (1, "7 Annex"),
         (2, "5. Listed"),
         (1, "Bullet"),
+        (1, "5. Alone"),
     ]
-    assert document.text.endswith("5. Listed\n\ntext\n\n\nBullet\n\n- item")
+    assert document.text.endswith("5. Listed\n\ntext\n\n\nBullet\n\n- item\n\n\n5. Alone\n\n6. text")
     unnumbered = read("odt", write_odf("text", head("Cranes", 1)))
     assert list_headings(unnumbered) == [(1, "Cranes")]
 

@@ -14,7 +14,6 @@ from app.documents.readers.encodings import decode, find_charset
 from app.documents.readers.html import page
 from app.documents.readers.office.ooxml import OfficePackage
 from app.documents.readers.pictures import PictureParts
-from app.documents.readers.text import local_name
 from app.errors import UnreadableDocument
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
@@ -69,7 +68,7 @@ def _list_chapters(root: Any, folder: str) -> list[str]:
         item = items.get(reference.get("idref"))
         if item is None or item.get("media-type") not in _PAGES or "nav" in (item.get("properties") or "").split():
             continue
-        if local_name(item) == "item" and (target := item.get("href")):
+        if target := item.get("href"):
             chapters[_resolve(folder, target)] = None
     return list(chapters)
 

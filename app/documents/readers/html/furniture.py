@@ -29,9 +29,9 @@ _ANCHOR = re.compile(
     r"(?<![a-z])(?:headerlink|anchor(?:-?link|js-link)?|permalink|skip-?(?:link|nav|to-content)|linenos?|lineno|gutter)"
     r"(?![a-z])"
 )
+_NAMES: dict[_Kind, re.Pattern[str]] = {"anchor": _ANCHOR, "notice": _NOTICE, "paging": _PAGING, "menu": _MENU}
 _NAVIGATION_ROLES = frozenset({"navigation", "search", "menu", "menubar"})
 _ROLES = {"banner": "header", "contentinfo": "footer", "complementary": "aside"}
-_CONTENT = frozenset({"main", "article"})
 _KEPT = frozenset({"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre", "code"})
 # The share of a menu's text that is links, and the lengths of the longest notice and mark of an anchor.
 _LINKS = 0.5
@@ -140,18 +140,12 @@ def points_to_heading(element: Any) -> bool:
 
 def is_content(element: Any) -> bool:
     """Whether headers and asides in this element belong to it, and not to the site."""
-    return element.tag in _CONTENT or element.get("role") == "main"
+    return is_main(element) or element.tag == "article"
 
 
 @lru_cache(4_096)
-def _classify(names: str | None, identity: str | None) -> _Kind:
-    name = f"{names or ''} {identity or ''}"[:500].lower()
+def _classify(classes: str | None, identity: str | None) -> _Kind:
+    name = f"{classes or ''} {identity or ''}"[:500].lower()
     if name == " ":
         return ""
-    if _ANCHOR.search(name):
-        return "anchor"
-    if _NOTICE.search(name):
-        return "notice"
-    if _PAGING.search(name):
-        return "paging"
-    return "menu" if _MENU.search(name) else ""
+    return next((kind for kind, names in _NAMES.items() if names.search(name)), "")

@@ -210,7 +210,9 @@ class PageReader:
             self._flush()
             self._heading = tag
         self._break_around(tag)
-        self._hide(element)
+        if self._hidden is None and (reason := self._find_reason(element)):
+            self._hidden, self._mark = element, OPEN[reason]
+            self._line.append(self._mark)
         if tag == "table" and element not in self._layout and self._heading is None:
             rows, headers = read_rows(element, self._read_cell)
             write_markdown_table(self._builder, rows, headers, self._take_gap())
@@ -220,7 +222,10 @@ class PageReader:
         if tag in _LISTS:
             self._lists.append(read_integer(element.get("start", "1"), 6, 1) if tag == "ol" else None)
         elif tag == "li":
-            self._begin_item()
+            number = self._lists[-1] if self._lists else None
+            self._marker = "- " if number is None else f"{number}. "
+            if number is not None:
+                self._lists[-1] = number + 1
         elif tag == "dt":
             self._gap = "\n\n"
         elif tag == "pre":
@@ -251,19 +256,8 @@ class PageReader:
         if tag == "li":
             self._marker = ""
 
-    def _hide(self, element: Any) -> None:
-        if self._hidden is None and (reason := self._find_reason(element)):
-            self._hidden, self._mark = element, OPEN[reason]
-            self._line.append(self._mark)
-
     def _find_reason(self, element: Any) -> HiddenReason | None:
         return find_reason(element, styled=self._styled, declared=self._sheets.find(element))
-
-    def _begin_item(self) -> None:
-        number = self._lists[-1] if self._lists else None
-        self._marker = "- " if number is None else f"{number}. "
-        if number is not None:
-            self._lists[-1] = number + 1
 
     def _write_heading(self, level: int) -> None:
         self._builder.add_heading(collapse_spaces("".join(self._line)).rstrip("¶ "), level)

@@ -1,5 +1,6 @@
 """Decide whether a reader sees an element, from its attributes and simple style rules."""
 
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -28,12 +29,12 @@ class StyleSheets:
         if "{" not in source:
             return
         source = _AT_RULE.sub("", _COMMENT.sub("", source))
-        for count, (selectors, declared) in enumerate(_RULE.findall(source)):
-            if count >= _MAX_RULES:
-                break
+        for selectors, declared in _RULE.findall(source)[:_MAX_RULES]:
             if _HIDING.search(declared):
-                for selector in selectors.split(","):
-                    self._add(selector.strip(), declared)
+                for selector in map(str.strip, selectors.split(",")):
+                    if selector and _SELECTOR.fullmatch(selector) and not _FOR_SCREEN_READERS.search(selector):
+                        before = self._declarations.get(selector)
+                        self._declarations[selector] = f"{before};{declared}" if before else declared
 
     def find(self, element: Any) -> str:
         """The declarations for an element, "" if there are none."""
@@ -45,12 +46,6 @@ class StyleSheets:
             names.append(f"#{attributes['id'].lower()}")
         keys = (tag, *(key for name in names for key in (name, f"{tag}{name}")))
         return ";".join(self._declarations[key] for key in keys if key in self._declarations)
-
-    def _add(self, selector: str, declared: str) -> None:
-        match = _SELECTOR.fullmatch(selector)
-        if match and selector and not _FOR_SCREEN_READERS.search(selector):
-            before = self._declarations.get(selector)
-            self._declarations[selector] = f"{before};{declared}" if before else declared
 
 
 _DECLARATION = re.compile(r"([a-z-]+)\s*:\s*([^;]+)")
@@ -121,12 +116,10 @@ def _read_style(style: str) -> tuple[HiddenReason | None, str, str]:
     return reason, colour, background
 
 
-def _read_number(value: str | None) -> float | None:
-    match = _LENGTH.fullmatch(value) if value else None
-    try:
-        return float(match.group(1)) if match else None
-    except ValueError:
-        return None
+def _read_number(value: str | None) -> float:
+    """The number of a length; NaN, which is neither equal to a number nor below it, for other values."""
+    match = _LENGTH.fullmatch(value or "")
+    return float(match.group(1)) if match and match.group(1) not in {"", "-", ".", "-."} else math.nan
 
 
 def _is_clipped(values: Mapping[str, str]) -> bool:
@@ -153,15 +146,13 @@ def _is_off_page(values: Mapping[str, str]) -> bool:
     moved = _MOVED.search(values.get("transform", ""))
     indent = values.get("text-indent", "")
     places = [values.get(name) for name in ("left", "top", "text-indent", "margin-left", "right")]
-    number = _read_number(indent) if indent.endswith("%") else None
-    return (number is not None and number <= _WHOLE_WIDTH) or any(
-        map(_is_far, [*places, *(moved.groups() if moved else ())])
-    )
+    places.extend(moved.groups() if moved else ())
+    indented = indent.endswith("%") and _read_number(indent) <= _WHOLE_WIDTH
+    return indented or any(_read_number(place) <= _FAR for place in places)
 
 
 def _is_faint(value: str | None) -> bool:
-    number = _read_number(value)
-    return number is not None and number <= (_FAINT if value and "%" not in value else 100 * _FAINT)
+    return _read_number(value) <= (_FAINT if value and "%" not in value else 100 * _FAINT)
 
 
 def _are_near(one: str, other: str) -> bool:
@@ -184,16 +175,8 @@ def _read_colour(value: str) -> tuple[int, ...] | None:
 
 
 def _is_tiny(value: str | None) -> bool:
-    number = _read_number(value)
-    if value is None or number is None:
-        return False
-    match = _LENGTH.fullmatch(value)
-    return match is not None and number <= _TINY.get(match.group(2), 0.0)
-
-
-def _is_far(value: str | None) -> bool:
-    number = _read_number(value)
-    return number is not None and number <= _FAR
+    match = _LENGTH.fullmatch(value or "")
+    return match is not None and _read_number(value) <= _TINY.get(match.group(2), 0.0)
 
 
 def _stands_on_white(element: Any, styled: bool) -> bool:

@@ -121,9 +121,6 @@ def _inherit(key: str, own: Mapping[str, Style], parents: Mapping[str, str]) -> 
     return style
 
 
-_NO_LEVEL = -1
-
-
 class Numbering:
     """Counts the numbered paragraphs of one document, in order."""
 
@@ -156,14 +153,14 @@ def _read_levels(item: Any) -> Iterator[tuple[int, Level]]:
     for level in item.iterfind("{*}lvl"):
         kind, start = read_child(level, "numFmt") or "decimal", read_integer(read_child(level, "start"), 6, 1)
         shown = Level(kind, read_child(level, "lvlText"), start, read_child(level, "pStyle"))
-        yield read_integer(read_value(level, "ilvl"), 1, _NO_LEVEL), shown
+        yield read_integer(read_value(level, "ilvl"), 1, -1), shown
 
 
 def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
     for level in item.iterfind("{*}lvlOverride"):
         if level.find("{*}startOverride") is not None:
             start = read_integer(read_child(level, "startOverride"), 6, 1)
-            yield read_integer(read_value(level, "ilvl"), 1, _NO_LEVEL), start
+            yield read_integer(read_value(level, "ilvl"), 1, -1), start
 
 
 # Text that was moved away, and the second copy of a text box for old programs.
@@ -376,20 +373,17 @@ class BodyReader:
         mark = None
         if paragraph.number is not None and text.strip():
             mark = self._numbering.count(*paragraph.number, paragraph.style)
+        shown, depth = mark or ("", 0)
         if self._in_cell():
-            self._tables[-1].row[-1] += f" {mark[0] if mark else ''}{text}"
+            self._tables[-1].row[-1] += f" {shown}{text}"
         elif paragraph.level is None:
-            indent = "  " * min(mark[1], MAX_INDENT) if mark else ""
-            listed = mark is not None
-            add_marked(
-                self._builder,
-                f"{indent}{mark[0] if mark else ''}{text}" if text.strip() else "",
-                "\n" if listed and self._listed else "\n\n",
-            )
-            self._listed = listed if text.strip() else self._listed
+            if text.strip():
+                gap = "\n" if mark and self._listed else "\n\n"
+                add_marked(self._builder, f"{'  ' * min(depth, MAX_INDENT)}{shown}{text}", gap)
+                self._listed = mark is not None
             self._write_additions()
         else:
-            self._write_heading(f"{mark[0] if mark and mark[0] != BULLET else ''}{text}", paragraph.level)
+            self._write_heading(f"{'' if shown == BULLET else shown}{text}", paragraph.level)
 
     def _write_heading(self, text: str, level: int) -> None:
         if level == 0 and self.title is None:
@@ -456,8 +450,6 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             if kind == "chart" and (chart := package.read_part(target)) is not None:
                 drawings[key] = partial(write_chart, builder, chart)
         reader = BodyReader(builder, styles, Numbering(package.read_part("word/numbering.xml")), notes, drawings)
-        root = package.read_part(main)
-        if root is not None:
-            reader.read(root)
+        reader.read(package.read_part(main))
         title = package.read_title()
     return builder.finish("docx", title=title or reader.title)

@@ -31,6 +31,7 @@ _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _IMAGE, _HREF = f"{_DRAW}image", "{http://www.w3.org/1999/xlink}href"
 _ID = "{http://www.w3.org/XML/1998/namespace}id"
 _HEADING, _PARAGRAPH, _LIST = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}list"
+_ITEM, _ALONE = f"{_TEXT}list-item", f"{_TEXT}numbered-paragraph"
 _OUTLINE = f"{_TEXT}outline-style"
 _NUMBERED = frozenset({f"{_TEXT}list-level-style-number", f"{_TEXT}outline-level-style"})
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman", "": "none"}
@@ -166,6 +167,7 @@ class _Writer:
         self._builder, self._styles, self._pictures = builder, styles, pictures
         self._outline = _List()
         self._numbers: dict[str, dict[int, int]] = {}  # of the last list with a style or an identifier
+        self._alone: dict[str | int, _List] = {}  # of numbered paragraphs, by identifier, and the last one by level
 
     def write(self, element: Any) -> None:
         """Write an element, with all that is in it. XML is nested at most 256 levels deep."""
@@ -175,7 +177,7 @@ class _Writer:
             self._write_heading(element)
         elif element.tag == _PARAGRAPH:
             self._write_paragraph(element, "")
-        elif element.tag == _LIST:
+        elif element.tag in (_LIST, _ALONE):
             self._write_list(element)
         elif element.tag == f"{_TABLE}table":
             self._write_table(element)
@@ -203,7 +205,9 @@ class _Writer:
                 self.write(child)
 
     def _write_list(self, element: Any) -> None:
-        gap = "\n\n"
+        before = element.getprevious() if element.tag == _ALONE else None
+        follows = before is not None and before.tag == _ALONE and before.find(_HEADING) is None
+        gap = "\n" if follows else "\n\n"
         for item, mark, level in self._list_items(element):
             if item.tag == _HEADING:
                 self._write_heading(item, mark.lstrip())
@@ -213,9 +217,10 @@ class _Writer:
 
     def _list_items(self, element: Any, outer: _List | None = None) -> Iterator[tuple[Any, str, int]]:
         """The paragraphs and headings of a list, each with its mark, which is blank within an item, and its level."""
-        place = self._open_list(element, outer)
-        for item in element:
-            mark = None if item.tag == f"{_TEXT}list-item" else ""
+        alone = element.tag == _ALONE
+        place = self._find_list(element) if alone else self._open_list(element, outer)
+        for item in [element] if alone else element:
+            mark = None if item.tag in (_ITEM, _ALONE) else ""
             for child in item:
                 if child.tag == _LIST:
                     yield from self._list_items(child, place)
@@ -234,6 +239,19 @@ class _Writer:
         numbers = self._numbers.get(element.get(f"{_TEXT}continue-list", style if goes_on else ""), {})
         self._numbers[style] = self._numbers[element.get(_ID, style)] = numbers
         return _List(style, 0, numbers)
+
+    def _find_list(self, element: Any) -> _List:
+        """The list of a numbered paragraph, as LibreOffice finds it: without an identifier, that of the last one of its
+        level, if that has the same style."""
+        level = (read_integer(element.get(f"{_TEXT}level", "1"), 2, 1) or 1) - 1
+        style = element.get(f"{_TEXT}style-name", "")
+        key = element.get(f"{_TEXT}list-id") or level
+        known = self._alone.get(key)
+        if known is None or (key == level and known.style != style):
+            known = _List("")
+        found = _List(style or (known.style if level else ""), level, known.numbers)
+        self._alone[key] = self._alone[level] = found
+        return found
 
     def _count(self, place: _List, item: Any, level: int) -> str:
         levels = self._styles.lists.get(item.get(f"{_TEXT}style-override", place.style), {})
@@ -256,7 +274,7 @@ class _Writer:
     def _list_paragraphs(self, element: Any) -> Iterator[tuple[Any, str]]:
         """The paragraphs in an element, with those of its notes and text boxes, each with its mark in a list."""
         for child in element:
-            if child.tag == _LIST:
+            if child.tag in (_LIST, _ALONE):
                 for item, mark, _ in self._list_items(child):
                     yield item, mark
                     yield from self._list_paragraphs(item)

@@ -6,15 +6,15 @@ import re
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from app.documents.archive import read_member
 from app.documents.parsed import ParseLimits
 from app.documents.readers.builder import remove_marks
 from app.documents.readers.text import collapse_spaces, local_name, parse_xml
+from app.documents.runs import Item, cut_runs
 from app.errors import UnreadableDocument
 
-Item = TypeVar("Item")
 _PROGRAM_TITLE = re.compile(r"|(?:powerpoint.?)?(?:presentation|präsentation)|présentation powerpoint", re.I)
 _FILE_NAME = re.compile(r"[^\n]{1,200}\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg|webp)", re.I)
 _GENERATED = re.compile(
@@ -37,12 +37,12 @@ class OfficePackage:
         content = read_member(self.archive, name, self.limits)
         if content is None:
             return None
-        if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-            raise self._refuse_entities()
-        root = parse_xml(content, self.label)
-        # In an encoding in which the search above does not find the words.
-        if root.getroottree().docinfo.internalDTD is not None:
-            raise self._refuse_entities()
+        declared = b"<!DOCTYPE" in content or b"<!ENTITY" in content
+        root = None if declared else parse_xml(content, self.label)
+        # Also in an encoding in which the search above does not find the words.
+        if root is None or root.getroottree().docinfo.internalDTD is not None:
+            refusal = "declares XML entities, which Office never does; it is not read"
+            raise UnreadableDocument(f"the {self.label} file {refusal}")
         return root
 
     def read_relations(self, part: str) -> dict[str, tuple[str, str]]:
@@ -66,11 +66,6 @@ class OfficePackage:
                 return None if _PROGRAM_TITLE.fullmatch(title) else title
         return None
 
-    def _refuse_entities(self) -> UnreadableDocument:
-        return UnreadableDocument(
-            f"the {self.label} file declares XML entities, which Office never does; it is not read"
-        )
-
 
 def read_description(properties: Any) -> str:
     """The description of a picture or shape, without what programs write of their own: its file name, and a notice."""
@@ -80,12 +75,7 @@ def read_description(properties: Any) -> str:
 
 def sort_rows(placed: Iterable[tuple[float, float, Item]], height: float) -> list[Item]:
     """Sort items with their tops and lefts from top to bottom, and from left to right where the tops differ by less."""
-    rows: list[list[tuple[float, float, Item]]] = []
-    for item in sorted(placed, key=lambda item: item[0]):
-        if rows and item[0] - rows[-1][0][0] < height:
-            rows[-1].append(item)
-        else:
-            rows.append([item])
+    rows = cut_runs(sorted(placed, key=lambda item: item[0]), lambda row, item: item[0] - row[0][0] >= height)
     return [item for row in rows for _, _, item in sorted(row, key=lambda item: item[1])]
 
 

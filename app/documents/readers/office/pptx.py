@@ -89,14 +89,13 @@ def read_shapes(root: Any, width: int | None, read_picture: Callable[[str], Pict
                 shapes = [_mark_off_page(shape) for shape in shapes]
             if shapes:
                 placed.append((place, shapes))
-    titles = [item for item in placed if item[1][0].placeholder in _TITLES]
+    titles = [shapes for _, shapes in placed if shapes[0].placeholder in _TITLES]
     others = [(place, shapes) for place, shapes in placed if shapes[0].placeholder not in _TITLES]
-    free = [(place, shapes) for place, shapes in others if place is not None]
+    free = [(place.top, place.left, shapes) for place, shapes in others if place is not None]
+    ordered = [shapes for _, shapes in placed]
     if width and len(free) == len(others):
-        below = [(place.top, place.left, shapes) for place, shapes in free]
-        ordered = [*(shapes for _, shapes in titles), *sort_rows(below, width // _ROW)]
-        return [shape for shapes in ordered for shape in shapes]
-    return [shape for _, shapes in placed for shape in shapes]
+        ordered = [*titles, *sort_rows(free, width // _ROW)]
+    return [shape for shapes in ordered for shape in shapes]
 
 
 def read_paragraphs(element: Any) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+from functools import partial
 
 from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 
@@ -17,22 +18,8 @@ _Value = int | float | str | bool | datetime.time | datetime.date | datetime.dat
 _DIGITS = 15
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed."""
-    return _read_sheets(data, limits, "xlsx")
-
-
-def parse_xls(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the sheets of a workbook of Excel 97 to 2003."""
-    return _read_sheets(data, limits, "xls")
-
-
-def parse_ods(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the sheets of an OpenDocument spreadsheet."""
-    return _read_sheets(data, limits, "ods")
-
-
-def _read_sheets(data: bytes, limits: ParseLimits, name: str) -> ParsedDocument:
+def parse(data: bytes, limits: ParseLimits, name: str = "xlsx") -> ParsedDocument:
+    """Read the sheets of a workbook, including hidden sheets: values as they were last computed."""
     builder = TextBuilder(limits)
     title, label = None, name.upper()
     if name != "xls":
@@ -49,6 +36,9 @@ def _read_sheets(data: bytes, limits: ParseLimits, name: str) -> ParsedDocument:
             raise
         raise UnreadableDocument(f"the {label} file is damaged or has a password: its sheets cannot be read") from error
     return builder.finish(name, title=title)
+
+
+parse_xls, parse_ods = partial(parse, name="xls"), partial(parse, name="ods")
 
 
 def _write_sheet(builder: TextBuilder, workbook: CalamineWorkbook, name: str) -> None:

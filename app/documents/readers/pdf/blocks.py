@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from statistics import median
 from typing import Literal
 
@@ -11,6 +11,7 @@ from app.documents.readers.pdf.lines import Piece, ends_sentence, find_rows, is_
 from app.documents.readers.pdf.structure import PageOutline, find_tag
 from app.documents.readers.pdf.tables import Table, find_aligned_tables, has_leader
 from app.documents.readers.pdf.words import Tag
+from app.documents.runs import cut_runs
 
 Item = Piece | Table
 
@@ -32,33 +33,20 @@ def order_items(items: Sequence[Item], depth: int = 0) -> Iterator[list[Item]]:
     if gutter is None:
         yield list(items)
         return
-    left: list[Item] = []
-    right: list[Item] = []
-    for item in sorted(items, key=lambda item: -item.y):
-        if item.x1 <= gutter + 1:
-            left.append(item)
-        elif item.x0 >= gutter - 1:
-            right.append(item)
+    ordered = sorted(items, key=lambda item: -item.y)
+    for across, band in groupby(ordered, key=lambda item: item.x1 > gutter + 1 and item.x0 < gutter - 1):
+        if across:
+            yield from ([item] for item in band)
         else:
-            yield from _order_band(left, right, depth)
-            left, right = [], []
-            yield [item]
-    yield from _order_band(left, right, depth)
+            found = list(band)
+            left = [item for item in found if item.x1 <= gutter + 1]
+            yield from _order_band(left, [item for item in found if item.x1 > gutter + 1], depth)
 
 
 def join_regions(regions: Iterator[list[Item]]) -> Iterator[list[Item]]:
     """Join successive regions that are single lines: they are text across the columns."""
-    waiting: list[Item] = []
-    for region in regions:
-        if len(region) == 1:
-            waiting.extend(region)
-            continue
-        if waiting:
-            yield waiting
-            waiting = []
-        yield region
-    if waiting:
-        yield waiting
+    for run in cut_runs(regions, lambda run, region: len(run[0]) > 1 or len(region) > 1):
+        yield [item for region in run for item in region]
 
 
 def _order_band(left: Sequence[Item], right: Sequence[Item], depth: int) -> Iterator[list[Item]]:
@@ -128,9 +116,7 @@ def _are_columns(left: Sequence[Item], right: Sequence[Item], depth: int, *, of_
         several = right if prose[0] else left
         if _find_gutter(several, depth + 1, of_prose=True) is not None:
             return True
-    if of_prose:
-        return False
-    if min(map(len, sides)) < _MANY_LINES:
+    if of_prose or min(map(len, sides)) < _MANY_LINES:
         return False
     levels = [[row[0].y for row in side] for side in sides]
     shorter, longer = sorted(levels, key=len)
@@ -286,13 +272,8 @@ def _group(lines: list[_Line], body: float, outline: PageOutline) -> Iterator[Bl
     contents = _are_contents(lines)
     gaps = [above.y - line.y for above, line in pairwise(lines)]
     leading = median([gap for gap in gaps if gap > 0] or [12.0])
-    group: list[_Line] = []
-    for line in lines:
-        if group and _breaks(group, line, leading):
-            yield from _cut_group(group, body, contents)
-            group = []
-        group.append(line)
-    yield from _cut_group(group, body, contents)
+    for group in cut_runs(lines, lambda group, line: _breaks(group, line, leading)):
+        yield from _cut_group(group, body, contents)
 
 
 def _breaks(group: Sequence[_Line], line: _Line, leading: float) -> bool:
@@ -336,13 +317,8 @@ def _cut_group(lines: Sequence[_Line], body: float, contents: bool) -> Iterator[
         yield Block("code", text, (first.size, first.bold), first.y)
         return
     right = max(line.x1 for line in lines)
-    paragraph: list[_Line] = []
-    for line in lines:
-        if paragraph and _begins_paragraph(paragraph, line, right):
-            yield _join(paragraph, right)
-            paragraph = []
-        paragraph.append(line)
-    yield _join(paragraph, right)
+    for paragraph in cut_runs(lines, lambda paragraph, line: _begins_paragraph(paragraph, line, right)):
+        yield _join(paragraph, right)
 
 
 def _begins_paragraph(paragraph: Sequence[_Line], line: _Line, right: float) -> bool:

@@ -4,10 +4,13 @@ import ctypes
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
+
+from pypdfium2 import PdfBitmap, raw
 
 from app.documents.parsed import HiddenReason
 from app.documents.readers.pdf import pdfium
-from app.documents.readers.pdf.drawings import Cover, Drawings
+from app.documents.readers.pdf.drawings import Cover, Drawings, intersect
 from app.documents.readers.pdf.lines import Piece, find_pieces
 from app.documents.readers.pdf.words import Box, Style, Word, rotate_box
 
@@ -25,8 +28,6 @@ _SAMPLES = 24
 """Samples of an image in each direction."""
 _OPAQUE = 250
 """Alpha, of 255, of a pixel that shows nothing below."""
-_WITH_ALPHA = 4
-"""FPDFBitmap_BGRA; other formats have no alpha."""
 _SCAN = 0.6
 """An image of this share of a page is a scan, under which its recognised text stands."""
 _WHOLE = 0.9
@@ -43,19 +44,16 @@ def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int =
 
     Text over an image may be invisible, and text under an image of the whole page may be: it is the text of a scan.
     """
-    doubtful: dict[Style, bool] = {}
+    is_doubtful = cache(lambda style: _is_doubtful(style, drawings))
     covers = Covers(drawings.covers, page, document, box)
     for word in words:
-        style = word.style
-        if style not in doubtful:
-            doubtful[style] = _is_doubtful(style, drawings)
         place = _find_place(word)
         area = drawings.clips.get(word.handle)
         if place.x1 < box.x0 or place.x0 > box.x1 or place.y1 < box.y0 or place.y0 > box.y1:
             word.hidden = "off_page"
         elif area is not None and find_share(place, area) < _CLIPPED:
             word.hidden = "clipped"
-        elif doubtful[style]:
+        elif is_doubtful(word.style):
             word.hidden = _find_reason(word, drawings, place)
         if word.hidden is None and covers.hide(place, drawings.orders.get(word.handle, 1 << 30)):
             word.hidden = "covered"
@@ -101,10 +99,8 @@ def _find_reason(word: Word, drawings: Drawings, box: Box) -> HiddenReason | Non
         return "tiny"
     if style.mode in _INVISIBLE_MODES or (style.colour is not None and style.colour[3] <= _FAINT):
         return None if any(_contains(image, x, y) for image in drawings.images) else "transparent"
-    if style.colour is None:
-        return None
     order = drawings.orders.get(word.handle)
-    if order is None:
+    if style.colour is None or order is None:
         return None
     below: tuple[int, int, int] | None = (255, 255, 255)
     for fill in drawings.fills:
@@ -164,23 +160,14 @@ class Covers:
         width, height = size.values
         if width * height > _MOST_PIXELS:
             return False
-        bitmap = pdfium.draw_image(self._document, self._page, cover.image)
-        if not bitmap:
-            return False
-        try:
-            return _are_pixels_opaque(bitmap)
-        finally:
-            pdfium.destroy_bitmap(bitmap)
+        drawn = ctypes.cast(pdfium.draw_image(self._document, self._page, cover.image), raw.FPDF_BITMAP)
+        return bool(drawn) and _are_pixels_opaque(PdfBitmap.from_raw(drawn))
 
 
-def _are_pixels_opaque(bitmap: int) -> bool:
-    if pdfium.get_bitmap_format(bitmap) != _WITH_ALPHA:
+def _are_pixels_opaque(bitmap: PdfBitmap) -> bool:
+    if bitmap.format != raw.FPDFBitmap_BGRA:  # other formats have no alpha
         return True
-    width, height = pdfium.get_bitmap_width(bitmap), pdfium.get_bitmap_height(bitmap)
-    stride, buffer = pdfium.get_bitmap_stride(bitmap), pdfium.get_bitmap_buffer(bitmap)
-    if not buffer or width < 1 or height < 1:
-        return False
-    pixels = (ctypes.c_ubyte * (stride * height)).from_address(buffer)
+    width, height, stride, pixels = bitmap.width, bitmap.height, bitmap.stride, bitmap.buffer
     # The edge of an image is smoothed.
     rows = range(height // 20, max(height // 20 + 1, height - height // 20), max(1, height // _SAMPLES))
     columns = range(width // 20, max(width // 20 + 1, width - width // 20), max(1, width // _SAMPLES))
@@ -189,7 +176,6 @@ def _are_pixels_opaque(bitmap: int) -> bool:
 
 def find_share(box: Box, area: Box) -> float:
     """The share of a box that is in an area."""
-    width = min(box.x1, area.x1) - max(box.x0, area.x0)
-    height = min(box.y1, area.y1) - max(box.y0, area.y0)
+    x0, y0, x1, y1 = intersect(area, box)
     whole = (box.x1 - box.x0) * (box.y1 - box.y0)
-    return max(0.0, width) * max(0.0, height) / whole if whole > 0 else 1.0
+    return (x1 - x0) * (y1 - y0) / whole if whole > 0 else 1.0

@@ -9,6 +9,7 @@ from app.documents.parsed import HiddenReason
 from app.documents.readers.builder import CLOSE, OPEN
 from app.documents.readers.pdf.words import RIGHT_TO_LEFT, Word
 from app.documents.readers.text import clean_text, join_hyphenation
+from app.documents.runs import cut_runs
 
 _SAME_LINE = 0.3
 _WIDE_GAP = 0.95
@@ -98,36 +99,22 @@ def meets_unspaced(left: str, right: str) -> bool:
 
 def find_pieces(words: Iterable[Word]) -> list[Piece]:
     """Group words by their base lines and cut at wide gaps; from the top of the page down."""
-    pieces: list[Piece] = []
-    line: list[Word] = []
-    at = 0.0
-    for word in sorted(words, key=lambda word: -word.y):
-        if line and at - word.y > _SAME_LINE * max(line[0].style.size, word.style.size):
-            pieces.extend(_cut_line(line))
-            line = []
-        if not line:
-            at = word.y
-        line.append(word)
-    pieces.extend(_cut_line(line))
-    return pieces
+
+    def is_below(line: list[Word], word: Word) -> bool:
+        return line[0].y - word.y > _SAME_LINE * max(line[0].style.size, word.style.size)
+
+    lines = cut_runs(sorted(words, key=lambda word: -word.y), is_below)
+    return [piece for line in lines for piece in _cut_line(line)]
 
 
 def find_rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
     """Pieces on the same base line, from left to right; from the top down."""
-    rows: list[list[Piece]] = []
-    for piece in sorted(pieces, key=lambda piece: -piece.y):
-        if (
-            rows
-            and piece.words
-            and rows[-1][0].words
-            and rows[-1][0].y - piece.y <= _SAME_LINE * max(rows[-1][0].size, piece.size)
-        ):
-            rows[-1].append(piece)
-        else:
-            rows.append([piece])
-    for row in rows:
-        row.sort(key=lambda piece: piece.x0)
-    return rows
+
+    def is_below(row: list[Piece], piece: Piece) -> bool:
+        return row[0].y - piece.y > _SAME_LINE * max(row[0].size, piece.size)
+
+    rows = cut_runs(sorted(pieces, key=lambda piece: -piece.y), is_below)
+    return [sorted(row, key=lambda piece: piece.x0) for row in rows]
 
 
 def join_row(row: Sequence[Piece]) -> Piece:
@@ -136,8 +123,6 @@ def join_row(row: Sequence[Piece]) -> Piece:
 
 
 def _cut_line(line: list[Word]) -> list[Piece]:
-    if not line:
-        return []
     line.sort(key=lambda word: word.x0)
     pieces = []
     first, end = 0, line[0].x1

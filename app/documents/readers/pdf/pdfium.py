@@ -65,12 +65,6 @@ count_clip_segments = _declare(raw.FPDFClipPath_CountPathSegments, _INT, _POINTE
 get_clip_segment = _declare(raw.FPDFClipPath_GetPathSegment, _POINTER, _POINTER, _INT, _INT)
 get_pixel_size = _declare(raw.FPDFImageObj_GetImagePixelSize, _INT, _POINTER, _POINTER, _POINTER)
 draw_image = _declare(raw.FPDFImageObj_GetRenderedBitmap, _POINTER, _POINTER, _POINTER, _POINTER)
-destroy_bitmap = _declare(raw.FPDFBitmap_Destroy, None, _POINTER)
-get_bitmap_format = _declare(raw.FPDFBitmap_GetFormat, _INT, _POINTER)
-get_bitmap_width = _declare(raw.FPDFBitmap_GetWidth, _INT, _POINTER)
-get_bitmap_height = _declare(raw.FPDFBitmap_GetHeight, _INT, _POINTER)
-get_bitmap_stride = _declare(raw.FPDFBitmap_GetStride, _INT, _POINTER)
-get_bitmap_buffer = _declare(raw.FPDFBitmap_GetBuffer, _POINTER, _POINTER)
 
 Matrix = tuple[float, float, float, float, float, float]
 

@@ -56,7 +56,7 @@ class PdfText:
         self._written = False
         self._pages = 0
         self._first_end = 0
-        self._title: str | None = None
+        self.title: str | None = None  # that the first page shows
 
     def add_page(self, number: int, blocks: list[Block], items: Sequence[OutlineItem], recognised: bool) -> None:
         """Add a page, which may be blank; `items` are the titles that the outline names for it."""
@@ -79,16 +79,10 @@ class PdfText:
         if self._waiting is not None:
             self._write(*self._waiting)
             self._waiting = None
-        self._title = find_title(self._candidates, lengths, self._first_end)
+        self.title = find_title(self._candidates, lengths, self._first_end)
         for candidate, level in find_levels(self._candidates, lengths, self._pages):
             self._builder.mark_heading(candidate.start, candidate.title, level)
         return self._written
-
-    def finish(self, title: str | None, total_pages: int, pages_without_text: Sequence[int]) -> ParsedDocument:
-        """The document; if the file states no title, with the title that its first page shows."""
-        return self._builder.finish(
-            "pdf", title=title or self._title, total_pages=total_pages, pages_without_text=pages_without_text
-        )
 
     def _write(self, number: int, blocks: Sequence[Block], items: Sequence[OutlineItem], recognised: bool) -> None:
         page = ""
@@ -238,9 +232,8 @@ class Furniture:
                 rest = side[len(rows_removed) :]
                 # The name of a chapter of one page, at the place where all pages have one.
                 tagged = any(word.tag for row in rest[:1] for piece in row.pieces for word in piece.words)
-                if tagged:
-                    continue
-                if rest and not rows_removed and 2 * self._places[rest[0].place] > self._pages > _FEW_PAGES:
+                often = rest and 2 * self._places[rest[0].place] > self._pages > _FEW_PAGES
+                if often and not rows_removed and not tagged:
                     gone.update(id(piece) for piece in rest[0].pieces)
             page.pieces = [piece for piece in page.pieces if id(piece) not in gone]
             self._tables.update(key for table in page.tables for key in _name_table(table, page))
@@ -327,7 +320,8 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
     total = len(document)
     if total > limits.max_pages:
         raise UnreadableDocument(f"the PDF has {total:,} pages; at most {limits.max_pages:,} are read")
-    text = PdfText(TextBuilder(limits))
+    builder = TextBuilder(limits)
+    text = PdfText(builder)
     outline = read_outline(document, total)
     furniture = Furniture(total)
     sizes: Counter[float] = Counter()
@@ -373,8 +367,9 @@ def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.pr
     if not text.close(lengths):
         reason = explain_missing_text() if without else "and its pages show nothing that could be text"
         raise UnreadableDocument(f"the PDF has no text layer: {reason}")
-    title = collapse_spaces(document.get_metadata_value("Title"))
-    return text.finish(None if _PROGRAM_TITLE.match(title) else title, total, without)
+    stated = collapse_spaces(document.get_metadata_value("Title"))
+    title = text.title if not stated or _PROGRAM_TITLE.match(stated) else stated
+    return builder.finish("pdf", title=title, total_pages=total, pages_without_text=without)
 
 
 def _explain_slowness(limits: ParseLimits) -> str:
@@ -410,16 +405,17 @@ def _read_page(
             text = " ".join(word.text for word in words[:_SAMPLE])
         else:
             text = clean_plain(text_page.get_text_bounded())
-        read = read_scan(page, text, limits)
-        if read.recognised or not with_layout or len(words) > _MOST_WORDS:
-            plain = join_hyphenation(clean_text(read.text)) if read.recognised else text
-            return _Page(index, plain=plain, recognised=read.recognised, complete=read.complete)
+        scanned, complete = read_scan(page, text, limits)
+        if scanned is not None:
+            return _Page(index, plain=join_hyphenation(clean_text(scanned)), recognised=True, complete=complete)
+        if not with_layout or len(words) > _MOST_WORDS:
+            return _Page(index, plain=text, complete=complete)
         if not words:
-            return _Page(index, complete=read.complete)
+            return _Page(index, complete=complete)
         found = _lay_out(index, words, page, tags, pdfium.find_address(document.raw))
-        texts, complete = read_pictures(pictures, page, found.boxes, limits)
+        texts, whole = read_pictures(pictures, page, found.boxes, limits)
         found.pictures = [join_hyphenation(clean_text(text)) for text in texts]
-        found.complete = read.complete and complete
+        found.complete = complete and whole
         return found
     finally:
         text_page.close()

@@ -5,7 +5,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from functools import cache
+from itertools import islice, pairwise, repeat
 from typing import Any
 
 from app.documents.patience import limited_to
@@ -175,9 +176,7 @@ class PageOutline:
 def read_outline(document: Any, pages: int) -> dict[int, list[OutlineItem]]:
     """The titles by index of their page, up to a limit."""
     found: dict[int, list[OutlineItem]] = defaultdict(list)
-    for count, bookmark in enumerate(document.get_toc(max_depth=_MAX_OUTLINE_DEPTH)):
-        if count >= _MAX_ITEMS:
-            break
+    for bookmark in islice(document.get_toc(max_depth=_MAX_OUTLINE_DEPTH), _MAX_ITEMS):
         title = collapse_spaces(bookmark.get_title())
         destination = bookmark.get_dest()
         index = destination.get_index() if destination else None
@@ -221,12 +220,10 @@ class Tags:
         self._left -= time.process_time() - start
         if not found:
             return
-        tags: dict[int, Tag | None] = {}
         lengths: dict[Tag, int] = {}
+        find = cache(lambda handle: found.get(pdfium.get_content_id(handle)) if handle else None)
         for word in words:
-            if word.handle not in tags:
-                tags[word.handle] = found.get(pdfium.get_content_id(word.handle)) if word.handle else None
-            tag = tags[word.handle]
+            tag = find(word.handle)
             if tag is not None and word.hidden is None:
                 lengths[tag] = lengths.get(tag, 0) + len(word.text) + 1
                 word.tag = tag

@@ -23,6 +23,7 @@ from app.documents.readers.pdf.lines import (
 )
 from app.documents.readers.pdf.words import Box, Word, surround
 from app.documents.readers.tables import render_cells
+from app.documents.runs import cut_runs
 
 _NEAR = 3.0
 
@@ -58,9 +59,9 @@ class Table:
         fits = len(above.starts) == len(self.starts) and all(
             abs(one - other) <= _NEAR for one, other in zip(above.starts, self.starts, strict=True)
         )
-        if not repeated and (not fits or self.titled or len(self.rows[0]) != len(header)):
-            return None
         if not repeated:
+            if not fits or self.titled or len(self.rows[0]) != len(header):
+                return None
             self.rows.insert(0, header)
         return "\n".join(self._write_rows()[1:])
 
@@ -221,11 +222,7 @@ def _find_grids(drawings: Drawings) -> list[tuple[Box, list[float], list[float]]
 
 
 def _cluster(values: Sequence[float]) -> list[float]:
-    kept: list[float] = []
-    for value in sorted(values):
-        if not kept or value - kept[-1] > _NEAR:
-            kept.append(value)
-    return kept
+    return [run[0] for run in cut_runs(sorted(values), lambda run, value: value - run[0] > _NEAR)]
 
 
 def _fill_grid(words: Sequence[Word], box: Box, xs: list[float], ys: list[float]) -> Table | None:

@@ -36,17 +36,14 @@ def read_controls(text: str, handles: Sequence[int | None]) -> str:
     if not drawn:
         return text
     fonts: dict[int, list[int]] = {}
-    known: dict[int, int] = {}
 
-    def find_font(index: int) -> int:
-        handle = handles[index] or 0
-        if handle not in known:
-            known[handle] = (pdfium.get_font(handle) or 0) if handle else 0
-        return known[handle]
+    @cache
+    def find_font(handle: int | None) -> int:
+        return (pdfium.get_font(handle) or 0) if handle else 0
 
     for index in drawn:
-        fonts.setdefault(find_font(index), []).append(index)
-    of_text = {find_font(match.start()) for match in _PRINTED.finditer(text)}
+        fonts.setdefault(find_font(handles[index]), []).append(index)
+    of_text = {find_font(handles[match.start()]) for match in _PRINTED.finditer(text)}
     characters = list(text)
     old: set[int] = set()
     for font, places in fonts.items():
@@ -59,7 +56,7 @@ def read_controls(text: str, handles: Sequence[int | None]) -> str:
         for index in places:
             characters[index] = meanings.get(ord(text[index]), _NOTHING)
     for match in _OLD_SIGN.finditer(text) if old else ():
-        if find_font(match.start()) in old:
+        if find_font(handles[match.start()]) in old:
             characters[match.start()] = _OLD[ord(match.group())]
     return "".join(characters)
 
