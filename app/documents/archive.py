@@ -34,13 +34,11 @@ def list_names(data: bytes) -> frozenset[str]:
     names: list[str] = []
     if 0 <= end <= len(data) - _END_SIZE:
         size, position = struct.unpack_from("<II", data, end + _END_DIRECTORY)
-        directory_end = min(position + size, len(data))
-        while data.startswith(_ENTRY, position) and position + _ENTRY_SIZE <= directory_end:
+        last = min(position + size, len(data)) - _ENTRY_SIZE
+        while data.startswith(_ENTRY, position) and position <= last and len(names) < _MAX_MEMBERS:
             lengths = struct.unpack_from("<HHH", data, position + _ENTRY_NAME)
             names.append(_name(data, position + _ENTRY_SIZE, lengths[0]))
             position += _ENTRY_SIZE + sum(lengths)
-            if len(names) >= _MAX_MEMBERS:
-                break
     position = 0 if not names else -1
     while position >= 0 and len(names) < _MAX_MEMBERS:
         if position + _LOCAL_SIZE <= len(data):

@@ -9,12 +9,12 @@ text recognition can read.
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from email.message import Message
 from functools import partial
-from importlib import import_module
 from pathlib import PurePath
+from pkgutil import resolve_name
 from typing import Any
 
 from app.documents.archive import is_archive, list_names
@@ -298,10 +298,13 @@ class DocumentFormat:
     text: bool = False
     declares: bool = False
 
+    def is_said_by(self, hints: frozenset[str]) -> bool:
+        """Whether the name or the declared type of a file says that it is of this kind, and not a text."""
+        return not self.text and not hints.isdisjoint({f".{self.name}", self.media_type, *self.suffixes})
+
     def load(self) -> Callable[[Any, ParseLimits], ParsedDocument]:
         """Its reader; raises ImportError or OSError where its libraries cannot be loaded."""
-        module, function = self.reader.split(":")
-        read: Callable[[Any, ParseLimits], ParsedDocument] = getattr(import_module(module), function)
+        read: Callable[[Any, ParseLimits], ParsedDocument] = resolve_name(f"app.documents.readers.{self.reader}")
         return read
 
     def read(self, data: bytes, limits: ParseLimits, codec: str | None = None) -> ParsedDocument:
@@ -319,8 +322,7 @@ class DocumentFormat:
 def _row(
     name: str, label: str, media_type: str, reader: str, recognise: Recognise, *suffixes: str, **of: bool
 ) -> DocumentFormat:
-    place = f"app.documents.readers.{reader}"
-    return DocumentFormat(name, label, media_type, place, recognise, frozenset(suffixes), **of)
+    return DocumentFormat(name, label, media_type, reader, recognise, frozenset(suffixes), **of)
 
 
 def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
@@ -411,30 +413,20 @@ def detect_format(data: bytes, filename: str | None = None, declared_type: str |
     if not data:
         raise InvalidInput.of("file", "the file is empty")
     refusal = find_refusal(data)
+    readable = [item for item in FORMATS if not item.image or is_installed()]
     if refusal is None:
         sample = _take_sample(data, filename, declared_type)
         item = next((item for item in FORMATS if item.recognise(sample)), None)
-        if item is not None and (not item.image or is_installed()):
+        if item in readable:
             return item
+        said = next((item.label for item in readable if item.is_said_by(sample.hints)), None)
         if item is not None:
             refusal = f"the file is an image ({item.label}); {INSTALL}"
-        elif (said := _find_said(sample)) is not None:
-            refusal = f"its name or type says {said.label}, but the file is damaged or of another kind"
+        elif said is not None:
+            refusal = f"its name or type says {said}, but the file is damaged or of another kind"
         else:
             refusal = "this kind of file is not supported"
-    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(item.label for item in _list_supported())}")
-
-
-def _list_supported() -> Iterator[DocumentFormat]:
-    return (item for item in FORMATS if not item.image or is_installed())
-
-
-def _find_said(sample: Sample) -> DocumentFormat | None:
-    """The supported kind that the name or the declared type of a file says, unless it is a kind of text."""
-    for item in _list_supported():
-        if not item.text and not sample.hints.isdisjoint({f".{item.name}", item.media_type, *item.suffixes}):
-            return item
-    return None
+    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(item.label for item in readable)}")
 
 
 def find_refusal(data: bytes) -> str | None:

@@ -129,7 +129,7 @@ async def test_document_that_cannot_be_read_shows_the_reason(visits: Visits, cre
         {"name": "image.bin", "mimeType": "application/octet-stream", "buffer": bytes(range(256))}
     )
     await page.get_by_role("button", name="Upload").click()
-    await visit.expect(page.get_by_role("alert")).to_contain_text("This file cannot be read")
+    await visit.expect(page.get_by_role("alert")).to_contain_text("This kind of file is not supported")
     await visit.expect(page.locator("#upload-answer")).to_contain_text("image.bin")
 
 
