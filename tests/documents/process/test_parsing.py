@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.documents.formats import find_format
 from app.documents.parsed import ParseLimits, PartSpan
 from app.documents.process import parsing
 from app.documents.process.parsing import ParserCrashed, ParserDied, ParserExhausted, parse_document
@@ -337,7 +336,7 @@ LATER = {"app.documents.ocr.recogniser", "app.documents.ocr.layout", "statistics
 def test_process_for_plain_text_loads_no_text_recognition() -> None:
     """It loaded the layout of recognised lines and its libraries, a tenth of its start."""
     command = (
-        f"import sys, app.documents.process.child, {find_format('text').reader.split(':')[0]}; "
+        "import sys, app.documents.process.child, app.documents.readers.builder; "
         f"print(sorted({LATER} & sys.modules.keys()))"
     )
     run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
