@@ -85,7 +85,6 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
     exempt = {
         "search.filtered_ids",
         "vectors.former_ids",
-        "vectors.widen_search",
         "search.rehearse_keyword_leg",
         "jobs.announce",
         "jobs.next_due",

@@ -421,16 +421,9 @@ async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit:
     return ids
 
 
-class Readable(NamedTuple):
-    """Bounds of the number of entries that a caller may read."""
-
-    least: int
-    most: int
-
-
-async def count_readable(session: TenantSession) -> Readable:
-    """Count the entries that the caller may read, without reading them."""
-    return await session.fetch_only_as(Readable, SQL["count_readable"])
+async def count_readable(session: TenantSession) -> int:
+    """Count the entries that the caller may read at least, without reading them."""
+    return int(await session.fetch_value(SQL["count_readable"]))
 
 
 @dataclass(frozen=True, slots=True)

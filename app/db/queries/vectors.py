@@ -101,11 +101,6 @@ def _indexed_values(vector: Any, entry_filter: EntryFilter) -> dict[str, Any]:
     return {"vector": vector, "filter": entry_filter.as_row(), "most_pending": MOST_PENDING}
 
 
-async def widen_search(session: TenantSession, breadth: int) -> None:
-    """Set how many candidates the index keeps during the searches of this transaction."""
-    await session.execute(SQL["widen_search"], breadth=breadth)
-
-
 async def indexed(session: TenantSession, wanted: Nearest) -> VectorMatches:
     """Nearest entries in the order of the tenant's HNSW index, read until there are enough distinct ones."""
     nearest: dict[UUID, LegHit] = {}

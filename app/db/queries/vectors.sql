@@ -80,9 +80,6 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity, e.pattern,
     where e.tenant_id = {tenant_id} and e.id = n.entry_id and entry_matches(e, :filter)
    offset 0) e;
 
--- name: widen_search
-select set_config('hnsw.ef_search', :breadth::integer::text, true);
-
 -- name: pending
 select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending);
 

@@ -4,10 +4,9 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 from uuid import UUID
 
-from app.contract.search import MAX_EF_SEARCH
 from app.contract.validation import same_fields
 from app.db.principals import current_principals
 from app.db.queries import search as words
@@ -26,13 +25,10 @@ EF_SEARCH, EF_SEARCH_MOST = 130, 500
 passages or more. Recall of the ten nearest to 100 questions about real texts: among 10,000 passages 0.991 with 120,
 0.996 with 185; among 100,000 0.989 with 300, 0.998 with 500."""
 
-WIDENING = 0.25
-"""How much wider the search is for a caller who may read half of the passages, up to MAX_EF_SEARCH: the
-ten nearest that such a caller may read are further away than the ten nearest of all. Recall of the ten nearest among
-100,000 passages, without and with it: 0.971 and 0.990 for a caller of a tenth, 0.990 and 0.992 for one of a half."""
-
-LEAST_SHARE = 0.01
-"""Shares below it are searched as widely as this one."""
+WIDER = 1.25
+"""How much wider the search is for a caller who may not read all passages: the nearest that such a caller may read are
+further away. Recall of the ten nearest among 100,000 passages, without and with it: 0.989 and 0.991 for a caller of a
+half. For a caller of a tenth it is 0.997 anyway, since the index is read until there are enough hits."""
 
 Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
@@ -65,13 +61,13 @@ class SemanticHits(VectorMatches):
         )
 
 
-def session_setup(ef_search: int | None, passages: int = 0) -> str:
+def session_setup(ef_search: int | None, passages: int = 0, *, has_hidden: bool = False) -> str:
     """SQL for the start of the leg's transaction: settings of the planner and of the index.
 
-    Without `ef_search`, the search effort grows with the tenant's passages.
+    Without `ef_search`, the search effort is that of `breadth`.
     """
     return (
-        f"set local hnsw.ef_search={int(ef_search or usual_breadth(passages))};"
+        f"set local hnsw.ef_search={int(ef_search or breadth(passages, has_hidden=has_hidden))};"
         "set local hnsw.iterative_scan=relaxed_order;set local hnsw.max_scan_tuples=40000;"
         # The statements contain as literals what the planner must see; planning each time for 32 partitions would
         # cost more than the search.
@@ -82,14 +78,9 @@ def session_setup(ef_search: int | None, passages: int = 0) -> str:
     )
 
 
-def usual_breadth(passages: int) -> int:
-    """The search effort for a caller who may read all of a tenant's passages."""
-    return min(EF_SEARCH_MOST, EF_SEARCH + passages // 370)
-
-
-def widened_breadth(passages: int, share: float) -> int:
-    """The search effort for a caller who may read a share of a tenant's passages."""
-    return min(MAX_EF_SEARCH, int(usual_breadth(passages) * (1 + WIDENING * (1 / share - 1))))
+def breadth(passages: int, *, has_hidden: bool = False) -> int:
+    """The search effort in a tenant with so many passages, of which the caller may read all, or a part."""
+    return int(min(EF_SEARCH_MOST, EF_SEARCH + passages // 370) * (WIDER if has_hidden else 1))
 
 
 def margin(threshold: float) -> float:
@@ -173,8 +164,7 @@ async def _find_nearest(
     """
     tenant, entry_filter = plan.tenant, plan.entry_filter
     wanted = _nearest(plan, vector)
-    readable = await _estimate_readable(session, plan)
-    leaves_many = entry_filter.is_open and readable.are_many
+    leaves_many = entry_filter.is_open and await _may_read_many(session, plan)
     if plan.is_selective and tenant.passages > 0 and not leaves_many:
         ids = await words.filtered_ids(session, entry_filter, plan.exact_limit + 1)
         if len(ids) <= plan.exact_limit:
@@ -184,8 +174,6 @@ async def _find_nearest(
             tenant.wide_callers.add(current_principals())
     strategy: Strategy = "exact"
     if tenant.indexed and tenant.passages > plan.exact_limit:
-        if plan.query.ef_search is None and readable.share < 1:
-            await db.widen_search(session, widened_breadth(tenant.passages, readable.share))
         found = await db.indexed(session, wanted)
         if found.enough:
             return found, "indexed", None
@@ -194,23 +182,14 @@ async def _find_nearest(
     return found, strategy, None
 
 
-class _Readable(NamedTuple):
-    """The caller's approximate share of all entries, and whether it is known to be too much to compare."""
+async def _may_read_many(session: TenantSession, plan: Plan) -> bool:
+    """Whether the caller is known to read more entries than are compared exactly.
 
-    share: float = 1.0
-    are_many: bool = False
-
-
-async def _estimate_readable(session: TenantSession, plan: Plan) -> _Readable:
-    """An estimate from the statistics. Where the caller's groups may overlap, earlier searches may have counted."""
-    tenant = plan.tenant
+    The statistics tell, or an earlier count where the caller's groups overlap.
+    """
     if not plan.has_hidden_entries:
-        return _Readable()
-    least, most = await count_readable(session)
-    are_many = least > plan.exact_limit
-    # Groups of one caller are often parts of its largest one, unless that is small.
-    share = (least if are_many else most) / tenant.passages
-    return _Readable(min(1.0, max(share, LEAST_SHARE)), are_many or current_principals() in tenant.wide_callers)
+        return False
+    return current_principals() in plan.tenant.wide_callers or await count_readable(session) > plan.exact_limit
 
 
 async def _add_former(session: TenantSession, plan: Plan, vector: Vector, found: VectorMatches) -> VectorMatches:
