@@ -12,18 +12,19 @@ from typing import TypeAlias
 
 from Stemmer import Stemmer
 
+from app.contract.text import PICTURES
 from app.contract.vocabulary import LANGUAGES
 from app.documents.language import detect_language
 
 CHARACTERS = (
     r"\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f"
     r"\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3"
-    r"\u17d7\u17dc\u2600-\u27bf\u2b00-\u2bff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f"
+    r"\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f"
     r"\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
-    r"\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U0001f000-\U0001f0ff\U0001f1e6-\U0001f1ff"
-    r"\U0001f300-\U0001fbef\U00020000-\U0003ffff"
+    r"\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U0001f1e6-\U0001f1ff\U00020000-\U0003ffff"
 )
-"""Letters of scripts without spaces between words, of Korean, and pictures. A run is indexed as overlapping pairs."""
+"""Letters of scripts without spaces between words, of Korean, and of flags. A run of them is indexed as pairs that
+overlap."""
 
 MARKS = (
     r"\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060"
@@ -37,13 +38,15 @@ COMBINING = "".join(
 )
 """Marks that belong to a word of any script."""
 
-RUN = re.compile(f"(?:[{CHARACTERS}][{MARKS}]*)+")
-CHARACTER = re.compile(f"[{CHARACTERS}][{MARKS}]*")
+RUN = re.compile(f"(?:[{CHARACTERS}][{MARKS}]*)+|[{PICTURES}]\ufe0f?")
+CHARACTER = re.compile(f"[{CHARACTERS}][{MARKS}]*|[{PICTURES}]\ufe0f?")
 MARK = re.compile(f"[{MARKS}]")
+_SELECTOR = re.compile("[\ufe00-\ufe0f]")
+"""Variation selectors, which make a character or picture look different, and are no part of a lexeme."""
 WORD = re.compile(
-    rf"(?P<run>(?:[{CHARACTERS}][{MARKS}]*)+)|(?:(?![{CHARACTERS}])[^\W_]|[{COMBINING}\u200c\u200d\u00ad\u200b\u2060\ufeff])+"
+    rf"(?P<run>{RUN.pattern})|(?:(?![{CHARACTERS}{PICTURES}])[^\W_]|[{COMBINING}\u200c\u200d\u00ad\u200b\u2060\ufeff])+"
 )
-"""A run; or letters and digits, with their marks and joiners."""
+"""A run, or a picture; or letters and digits, with their marks and joiners."""
 
 _OF_OTHER_WIDTH = re.compile("[\uf900-\ufaff\uff10-\uff5a\uff66-\uff9f]")
 _ACCENTED = re.compile(
@@ -312,7 +315,8 @@ class Vocabulary:
         self.terms: dict[str, str] = {}
         for pair in (pair for run in self._runs for pair in split_run(run)):
             if (key := fold(unify(pair), language)) in lexemes:
-                self._pairs |= dict.fromkeys((pair, unicodedata.normalize("NFD", pair)), key)
+                bare = _SELECTOR.sub("", pair)
+                self._pairs |= dict.fromkeys((pair, bare, unicodedata.normalize("NFD", bare)), key)
         for word in words:
             if is_run(word):
                 continue
@@ -482,6 +486,7 @@ def _locate_pair(pair: str, text: str) -> Iterator[int]:
     """Where a pair of characters starts in the text, with no other mark after it."""
     start = text.find(pair)
     while start >= 0:
-        if not MARK.match(text, start + len(pair)):
+        following = MARK.match(text, start + len(pair))
+        if not following or _SELECTOR.match(following[0]):
             yield start
         start = text.find(pair, start + 1)

@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 from app.concurrency.background import MemoryRelease, once
+from app.contract.text import PICTURES
 from app.embeddings.provider import LOCAL, MINILM, Grasp, Vector, resolve_model
 from app.embeddings.resilience import ComputeLanes
 from app.errors import ConfigurationError
@@ -41,11 +42,9 @@ class MiniLM:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self._truncating = Tokenizer.from_buffer(tokenizer)
-        self._truncating.no_padding()
+        self._truncating = _make_tokenizer(tokenizer)
         self._truncating.enable_truncation(max_tokens)
-        self._counting = Tokenizer.from_buffer(tokenizer)
-        self._counting.no_padding()
+        self._counting = _make_tokenizer(tokenizer)
         self._counting.no_truncation()
 
     def embed(self, text: str) -> Vector:
@@ -90,6 +89,17 @@ class MiniLM:
             return "nothing"
         words = [token for token in known if token.isalpha()]
         return "words" if sum(map(len, words)) >= LEAST_LETTERS * max(1, len(words) + unknown) else "letters"
+
+
+def _make_tokenizer(content: bytes) -> Tokenizer:
+    """A tokenizer that sets pictures and symbols apart: to the model's own, a word with one beside it is unknown."""
+    tokenizer = Tokenizer.from_buffer(content)
+    tokenizer.no_padding()
+    # Its regular expressions have other escapes than Python's.
+    signs = rf"\u2190-\u2bff{PICTURES}".encode().decode("unicode_escape")
+    apart = pre_tokenizers.Split(Regex(f"[{signs}]"), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([apart, tokenizer.pre_tokenizer])
+    return tokenizer
 
 
 def _inputs_of(ids: TokenIds) -> dict[str, TokenIds]:

@@ -12,6 +12,7 @@ import orjson
 from app.contract.filters import FIELDS, FieldPath, Group, Negation, Term, Test, read_filter
 from app.contract.search import SearchQuery
 from app.contract.settings import read_synonyms
+from app.contract.text import PICTURES
 from app.db.queries.search import Condition, EntryFilter
 from app.knowledge.words import INVISIBLE, find_words, fold, is_run, join_parts, unify
 
@@ -24,8 +25,11 @@ MAX_PHRASES = 5
 MAX_EXCLUDED = 10
 """More excluded words are searched for as they stand."""
 
-EXCLUDED = re.compile(rf'(?:(?<=\s)|^)-(?:({QUOTED.pattern})|([^\W\d_][^\s"]*?))[.,;:!?)]*(?=\s|$)')
-"""A hyphen after a blank or at the start, directly before a word that begins with a letter, or before a phrase."""
+EXCLUDED = re.compile(
+    rf'(?:(?<=\s)|^)-(?:({QUOTED.pattern})|((?:[^\W\d_]|[{PICTURES}]|\.[A-Za-z])[^\s"]*?))[.,;:!?)]*(?=\s|$)'
+)
+"""A hyphen after a blank or at the start, directly before a word that begins with a letter or a picture, a name such as
+.NET, or a phrase."""
 
 COMMAND = re.compile(r"(?:(?<=\s)|^)(?:--[^\W_]|-[A-Za-z](?=\s|$))")
 """An option as in a command line: --all, or -n."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from app.contract.text import PICTURES
 from app.db.rows import Connection
 from app.db.schema.scripts import read_file
 from app.knowledge.words import CHARACTER, CHARACTERS, MARKS, RUN, find_stemmer, find_words, is_run, split_run, unify
@@ -79,7 +80,7 @@ async def test_letters_and_digits_have_the_words_of_their_compatible_forms(fresh
     letters = [
         c
         for c in all_characters()
-        if unicodedata.category(c)[0] in "LN" and not re.search(f"[{CHARACTERS}{MARKS}]", c + unify(c))
+        if unicodedata.category(c)[0] in "LN" and not re.search(f"[{CHARACTERS}{PICTURES}{MARKS}]", c + unify(c))
     ]
     async with connected(fresh_database.superuser_dsn) as superuser:
         rows = await superuser.fetch(
@@ -125,10 +126,11 @@ LETTERS = "漢字機械学習かなカナーがデ한국어กิข้ำาม
 
 def test_the_runs_of_the_schema_are_those_of_the_service() -> None:
     text = read_file("lexemes")
-    assert f"content ~ '[{CHARACTERS}]'" in text
+    assert f"content ~ '[{CHARACTERS}{PICTURES}]'" in text
+    assert f"(content, '[{PICTURES}]\\ufe0f?', " in text
     assert f"run ~ '[{MARKS}]'" in text
     classes = set(re.findall(r"\[(\\u0e[^\]]+)\]", text))
-    assert classes == {CHARACTERS, MARKS}
+    assert classes == {CHARACTERS + PICTURES, MARKS}
 
 
 async def test_every_part_of_a_run_finds_its_text(fresh_database: TestDatabase) -> None:

@@ -64,6 +64,12 @@ async def test_local_reads_256_tokens(local: LocalProvider) -> None:
     assert not np.array_equal(await local.embed_query(within), whole)
 
 
+async def test_local_sets_words_apart_from_pictures(local: LocalProvider) -> None:
+    beside, apart = await local.embed_documents(["✅Invoices🧾archived▶️here", "✅ Invoices 🧾 archived ▶️ here"])
+    assert np.array_equal(beside, apart)
+    assert local.grasp("🚑Hospitals") == local.grasp("Hospitals▶") == "words"
+
+
 async def test_local_tells_words_from_letters_and_from_nothing(local: LocalProvider) -> None:
     for text, grasp in {
         "how do I order routes": "words",

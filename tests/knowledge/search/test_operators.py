@@ -42,6 +42,7 @@ READ = {
     'cakes -"with nuts"': Asked("cakes", (), ("with nuts",)),
     "tenant -multi-tenant -C++ -v1.2": Asked("tenant", (), ("multi-tenant", "C++", "v1.2")),
     "चाय -पानी 茶 -猫": Asked("चाय 茶", (), ("पानी", "猫")),
+    "backup -🔴 -✅Done -.NET": Asked("backup", (), ("🔴", "✅Done", ".NET")),
     "java -jar app.jar": Asked("java app.jar", (), ("jar",)),
     'the "blue door" shed': Asked('the "blue door" shed', ("blue door",)),
     'say "cut once" or „zwei Mal“, “and more”': Asked(
@@ -76,6 +77,8 @@ TEXTS = (
     "Cakes with nuts are on shelf one.",
     "Cakes with fruit are on shelf two.",
     "Pass -jar to start the jar with java.",
+    "🔴 Deck is wet.",
+    "🟢Deck is dry, says .NET.",
     "Wasser mit Nüssen steht auf dem ersten Regal, der Kuchen auf dem zweiten Regal.",
 )
 
@@ -96,7 +99,10 @@ EXCLUDING = (
     ("cakes", " -nut", {TEXTS[2]}),
     ("paint", ' -"blue door"', {TEXTS[0]}),
     ("shelf paint", " -one -two", {TEXTS[2], TEXTS[3]}),
-    ("shelf Regal", " -Nüsse", {TEXTS[5]}),
+    ("shelf Regal", " -Nüsse", {TEXTS[-1]}),
+    ("deck", " -🔴", {TEXTS[5]}),
+    ("deck", " -🟢Deck", {TEXTS[6]}),
+    ("deck", " -.NET", {TEXTS[6]}),
     ("start java", " -jar", set[str]()),
 )
 

@@ -67,6 +67,7 @@ TEXTS = (
     "The Was play on the pier.",
     "What was, was.",
     "✅Ferrywork is done, and the 🚀rocketdock too 👩🏽‍🚒.",
+    "⏰Alarms™️ bellows twice ⏳️.",
     "Kestrelfin™ pays the Tidebank® levy, see ❶Moorings.",
 )
 
@@ -139,6 +140,14 @@ QUERIES = (
     ("rocketdock", "rocketdock", "rocketdock"),
     ("🚀", "rocketdock", "🚀"),
     ("👩🏽‍🚒", "rocketdock"),
+    ("🚀🚀", "rocketdock", "🚀"),
+    ("🚀✅", "rocketdock", "🚀"),
+    ("👩", "rocketdock", "👩"),
+    ("👩🏿", "rocketdock", "👩"),
+    ("⏰", "Alarms", "⏰"),
+    ("⏳", "Alarms", "⏳"),
+    ("⏰️", "Alarms", "⏰"),
+    ('"alarms bellows"', "Alarms"),
     ("kestrelfin", "Kestrelfin", "kestrelfin"),
     ("Kestrelfin™", "Kestrelfin", "kestrelfin"),
     ("tidebank", "Tidebank", "tidebank"),
