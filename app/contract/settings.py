@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations, product
@@ -12,7 +13,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from app.contract.fields import Fraction, Number, Text, YesOrNo
 from app.contract.search import HalfLife, Weights
-from app.contract.text import STORABLE, is_storable
+from app.contract.text import PICTURES, STORABLE, is_storable
 from app.contract.validation import UNSET, Described, Items, Unset, given_fields, request
 from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, WeightsOrigin
 
@@ -240,9 +241,12 @@ def _check_synonyms(rule: str) -> str:
     return rule.strip()
 
 
+_WORD = re.compile(rf"[^\W_]|[{PICTURES}]")
+
+
 def _is_term(term: str) -> bool:
     is_short = len(term) <= MAX_TERM_LENGTH and 1 <= len(term.split()) <= MAX_TERM_WORDS
-    return is_short and any(map(str.isalnum, term)) and is_storable(term)
+    return is_short and _WORD.search(term) is not None and is_storable(term)
 
 
 Synonyms = Annotated[

@@ -16,7 +16,7 @@ from tests.knowledge.writing import write
 
 pytestmark = pytest.mark.own_tenants
 
-RULES = ("laptop, notebook, portable computer", "pc => laptop", "KV-7 => Kestrel valve", "携帯 => 電話")
+RULES = ("laptop, notebook, portable computer", "pc => laptop", "KV-7 => Kestrel valve", "携帯 => 電話", "🚀, rocket")
 
 
 def test_rules_are_read_in_both_directions_or_in_one() -> None:
@@ -52,6 +52,8 @@ FINDS = (
     ("pc", set[str]()),
     ("KV-7", {"valve"}),
     ("携帯はどこ", {"電話"}),
+    ("🚀", {"rocket", "🚀"}),
+    ("rockets", {"rocket", "🚀"}),
 )
 
 
@@ -64,6 +66,8 @@ async def test_a_search_finds_synonyms_of_its_terms(
         "portable": "A portable computer needs a lock.",
         "valve": "The Kestrel valve opens at six bar.",
         "電話": "電話は二階にあります。",
+        "rocket": "Rockets are red.",
+        "🚀": "🚀Start is at noon.",
         "other": "Vests are in the hall.",
     }
     written = dict(zip(texts, await write(services, tenant, *texts.values()), strict=True))
