@@ -21,7 +21,7 @@ _HALFWIDTH = {"\uff9e": "\u3099", "\uff9f": "\u309a"}
 _TIBETAN = frozenset("\u0f73\u0f75\u0f81")
 
 PICTURES = r"\u231a\u231b\u23e9-\u23f3\u23f8-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f0ff\U0001f300-\U0001fbef"
-"""Emoji and other pictures, as a class of a regular expression. Each is a word, whatever stands beside it."""
+"""Emoji and other pictures, as a class of a regular expression. Each is a word, whatever is next to it."""
 
 
 def has_excess_marks(text: str) -> bool:

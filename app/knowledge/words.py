@@ -42,7 +42,7 @@ RUN = re.compile(f"(?:[{CHARACTERS}][{MARKS}]*)+|[{PICTURES}]\ufe0f?")
 CHARACTER = re.compile(f"[{CHARACTERS}][{MARKS}]*|[{PICTURES}]\ufe0f?")
 MARK = re.compile(f"[{MARKS}]")
 _SELECTOR = re.compile("[\ufe00-\ufe0f]")
-"""Variation selectors, which make a character or picture look different, and are no part of a lexeme."""
+"""Variation selectors, which make a character or picture look different; lexemes do not have them."""
 WORD = re.compile(
     rf"(?P<run>{RUN.pattern})|(?:(?![{CHARACTERS}{PICTURES}])[^\W_]|[{COMBINING}\u200c\u200d\u00ad\u200b\u2060\ufeff])+"
 )

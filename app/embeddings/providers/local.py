@@ -92,11 +92,11 @@ class MiniLM:
 
 
 def _make_tokenizer(content: bytes) -> Tokenizer:
-    """A tokenizer that sets pictures and symbols apart: to the model's own, a word with one beside it is unknown."""
+    """A tokenizer that sets pictures and symbols apart: to the model's own, a word with one next to it is unknown."""
     tokenizer = Tokenizer.from_buffer(content)
     tokenizer.no_padding()
     # Its regular expressions have other escapes than Python's.
-    signs = rf"\u2190-\u2bff{PICTURES}".encode().decode("unicode_escape")
+    signs = rf"\u2190-\u21ff\u2300-\u2bff{PICTURES}".encode().decode("unicode_escape")
     apart = pre_tokenizers.Split(Regex(f"[{signs}]"), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([apart, tokenizer.pre_tokenizer])
     return tokenizer

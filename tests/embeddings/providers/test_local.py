@@ -65,8 +65,8 @@ async def test_local_reads_256_tokens(local: LocalProvider) -> None:
 
 
 async def test_local_sets_words_apart_from_pictures(local: LocalProvider) -> None:
-    beside, apart = await local.embed_documents(["✅Invoices🧾archived▶️here", "✅ Invoices 🧾 archived ▶️ here"])
-    assert np.array_equal(beside, apart)
+    joined, apart = await local.embed_documents(["✅Invoices🧾archived▶️here", "✅ Invoices 🧾 archived ▶️ here"])
+    assert np.array_equal(joined, apart)
     assert local.grasp("🚑Hospitals") == local.grasp("Hospitals▶") == "words"
 
 
