@@ -102,6 +102,11 @@ class SourceNotFound(NotFound):
 class TenantNotFound(NotFound):
     """No tenant with this id or slug."""
 
+    @classmethod
+    def of(cls, slug: str) -> TenantNotFound:
+        """For work that names the tenant by its slug."""
+        return cls(f"there is no tenant {slug!r}")
+
 
 class ModelChangeNotFound(NotFound):
     """No model change is in progress."""

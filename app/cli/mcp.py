@@ -69,7 +69,7 @@ def _check_tenant(settings: Settings, slug: str) -> None:
     if slugs is None:
         remark(f"note: whether there is a tenant {slug!r} was not checked, because no database answers")
     elif slug not in slugs:
-        raise TenantNotFound(f"there is no tenant {slug!r}")
+        raise TenantNotFound.of(slug)
 
 
 def _describe_program(

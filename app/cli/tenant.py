@@ -170,7 +170,7 @@ def delete_tenant(
     with _open_platform(f"deleting tenant {slug}") as door:
         tenant = next((each for each in door.read_all(TENANTS, looks_only=True) if each["slug"] == slug), None)
         if tenant is None:
-            raise TenantNotFound(f"there is no tenant {slug!r}")
+            raise TenantNotFound.of(slug)
         door.run(administration.delete_tenant(tenant["id"]))
     if as_json:
         print_json({"deleted": tenant})

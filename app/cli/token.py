@@ -197,4 +197,4 @@ def _find_tenant(settings: Settings, slug: str) -> UUID:
         for tenant in door.read_all("/admin/tenants", looks_only=True):
             if tenant["slug"] == slug:
                 return UUID(tenant["id"])
-    raise TenantNotFound(f"there is no tenant {slug!r}")
+    raise TenantNotFound.of(slug)

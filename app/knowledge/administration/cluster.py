@@ -121,7 +121,7 @@ class Cluster:
         """
         tenant = await moves.find_tenant(self._coordinator, slug)
         if tenant is None:
-            raise TenantNotFound(f"there is no tenant {slug!r}")
+            raise TenantNotFound.of(slug)
         known = await list_nodes(self._coordinator)
         target = _choose(known, host, port)
         before = await moves.list_shards(self._coordinator)

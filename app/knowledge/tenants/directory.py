@@ -374,7 +374,7 @@ class TenantDirectory:
             async with self.database.platform_session() as session:
                 if (found := await db.find_tenant(session, slug)) is not None:
                     return found
-        raise TenantNotFound(f"there is no tenant {slug!r}")
+        raise TenantNotFound.of(slug)
 
     async def create(self, tenant: NewTenant, *, actor: str, model_id: int | None = None) -> Tenant:
         """Create a tenant on the given model, else on the service's default. Raises Conflict."""

@@ -245,9 +245,8 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
     """
     started = time.perf_counter()
     text = plan.asked.text
-    asked = _make_query(plan, plan.keyword_filter, wanted)
     asked = replace(
-        asked,
+        _make_query(plan, plan.keyword_filter, wanted),
         phrases=plan.asked.phrases,
         compared=None if vector is None or not plan.compares_keyword_hits else (plan.tenant.space, vector),
     )

@@ -164,8 +164,8 @@ async def _find_nearest(
     """
     tenant, entry_filter = plan.tenant, plan.entry_filter
     wanted = _nearest(plan, vector)
-    leaves_many = entry_filter.is_open and await _may_read_many(session, plan)
-    if plan.is_selective and tenant.passages > 0 and not leaves_many:
+    is_selective = plan.is_selective and tenant.passages > 0
+    if is_selective and not (entry_filter.is_open and await _may_read_many(session, plan)):
         ids = await words.filtered_ids(session, entry_filter, plan.exact_limit + 1)
         if len(ids) <= plan.exact_limit:
             found = await db.find_exactly(session, wanted, ids)
@@ -187,8 +187,6 @@ async def _may_read_many(session: TenantSession, plan: Plan) -> bool:
 
     The statistics tell, or an earlier count where the caller's groups overlap.
     """
-    if not plan.has_hidden_entries:
-        return False
     return current_principals() in plan.tenant.wide_callers or await count_readable(session) > plan.exact_limit
 
 
