@@ -5,7 +5,6 @@ after large bodies.
 import asyncio
 import contextlib
 import functools
-import gc
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -56,16 +55,10 @@ PAUSE_SECONDS = 1.0
 """Seconds from the first of several large things to the release."""
 
 
-def release_garbage() -> None:
-    """Collect cycles and give free memory back: an error and the frames that it passed keep the body refused."""
-    gc.collect()
-    release_free_memory()
-
-
 class MemoryRelease:
     """Returns free memory, which the libraries would keep, to the system soon after something large was used."""
 
-    def __init__(self, release: Callable[[], None] = release_garbage) -> None:
+    def __init__(self, release: Callable[[], None] = release_free_memory) -> None:
         self._release = release
         self._timer: asyncio.TimerHandle | None = None
 

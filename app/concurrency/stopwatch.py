@@ -77,6 +77,7 @@ class Steps(Generic[Result]):
     def __await__(self) -> Generator[Any, Any, Result]:
         step: Callable[[Any], Any] = self._coroutine.send
         value: Any = None
+        awaited: Any = None
         while True:
             began = time.thread_time()
             try:
@@ -86,11 +87,13 @@ class Steps(Generic[Result]):
                 return result
             finally:
                 self._stopwatch.kept += time.thread_time() - began
+                value = None  # an error that ends the coroutine refers to this frame, which would refer to the error
             try:
                 value = yield awaited
                 step = self._coroutine.send
             except BaseException as error:  # a cancellation, for example, which the coroutine handles
                 step, value = self._coroutine.throw, error
+            awaited = None
 
 
 def current_stopwatch() -> Stopwatch:

@@ -230,14 +230,7 @@ class JsonRequest(Request):
         bounds = bounds_of(self.scope["path"])
         if len(body) <= LARGE:
             return parse_json(body, bounds)
-        try:
-            return await asyncio.to_thread(parse_large_json, body, bounds)
-        except (InvalidInput, json.JSONDecodeError) as error:
-            # The error and its frames live until they are collected, and must not keep the body.
-            self._body = body = b""
-            if isinstance(error, json.JSONDecodeError):
-                error.doc = ""
-            raise error.with_traceback(None) from None
+        return await asyncio.to_thread(parse_large_json, body, bounds)
 
     def form(self, **limits: Any) -> Any:
         """The parts of the form. Raises UnsupportedMediaType."""

@@ -174,12 +174,14 @@ def install_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def validation_error(request: Request, error: RequestValidationError) -> Response:
         # A path such as /knowledge/entries/bulk also matches the route of an entry, with other methods.
+        response = respond_to_invalid(error)
         if not methods.takes(request.url.path, request.method):
             return _method_not_allowed(methods.of(request.url.path))
-        return respond_to_invalid(error)
+        return response
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
+        forget_frames(error)
         # FastAPI turns any error while it reads a body into its own 400.
         if isinstance(error.__cause__, errors.KnowledgeError):
             return respond_to(refusal_of(request, error.__cause__))
@@ -196,8 +198,19 @@ def install_handlers(app: FastAPI) -> None:
         return problem_response(error.status_code, detail, headers=headers)
 
 
+def forget_frames(error: Exception) -> None:
+    """Let the body of a refused request be freed at once. FastAPI's frame refers to the body and to the error, which
+    refers to the frame, and this cycle would wait for the collector. The error must not be raised again.
+    """
+    reason: BaseException | None = error
+    while reason is not None:
+        reason.__traceback__ = None
+        reason = reason.__cause__ or reason.__context__
+
+
 def respond_to_invalid(error: RequestValidationError) -> Response:
-    """The answer for a request whose form or body breaks a rule."""
+    """The answer for a request whose form or body breaks a rule; the error must not be raised again."""
+    forget_frames(error)
     # A body that is still bytes was sent under another type than JSON.
     if isinstance(error.body, bytes) and error.body:
         return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))

@@ -1,10 +1,13 @@
 """Bodies and parameters that are malformed, huge or odd: each is refused with the name of its field."""
 
 import asyncio
+import gc
 import json
 from typing import Any
 
 import pytest
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.types import Message
 
 from app.errors import InvalidInput
@@ -112,6 +115,36 @@ async def test_parsing_a_large_body_does_not_block_other_requests() -> None:
     asyncio.get_running_loop().call_soon(turns.append, "another")
     await JsonRequest({"type": "http", "path": "/knowledge/entries/bulk", "headers": []}, receive).json()
     assert turns == ["another"]
+
+
+LARGE_TEXT = b"x" * (3 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        (f"{ENTRIES}/bulk", b'{"entries": [], "unknown": "%b"}' % LARGE_TEXT, 422),
+        (f"{ENTRIES}/bulk", b'{"entries": ["%b"' % (LARGE_TEXT[:LARGE]), 422),
+        (f"{ENTRIES}/bulk", b'{"entries": ["%b"], "unknown": 1}' % LARGE_TEXT[:LARGE], 422),
+        (SEARCH, b'{"query": "%b"}' % LARGE_TEXT[:100_000], 422),
+        ("/mcp", b'{"jsonrpc": "2.0", "id": 1, "method": "%b"}' % LARGE_TEXT, 400),
+    ],
+    ids=["long text", "broken", "unknown field", "small", "message"],
+)
+async def test_a_refused_body_is_freed_without_the_collector(
+    admin: Caller, path: str, body: bytes, status: int
+) -> None:
+    headers = {**JSON, "Accept": "application/json, text/event-stream"}
+    gc.collect()
+    gc.disable()
+    try:
+        refused = await admin.post(path, content=body, headers=headers)
+        assert refused.status_code == status, refused.text
+        await asyncio.sleep(0)  # the loop refers to what it ran last
+        errors = (InvalidInput, HTTPException, RequestValidationError, json.JSONDecodeError)
+        assert [kept for kept in gc.get_objects() if isinstance(kept, errors)] == []
+    finally:
+        gc.enable()
 
 
 LIMITS = {
