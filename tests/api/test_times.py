@@ -141,8 +141,10 @@ ARABIC = [
 
 
 def has_word(text: str) -> bool:
-    """Whether a text has letters or digits besides the marks that readers omit."""
-    return any(unicodedata.category(c)[0] in "LN" for c in fold(unify(text), "simple"))
+    """Whether a text has letters or digits besides the marks that readers omit, and those of ownership, which end a
+    word."""
+    unmarked = text.translate({ord(mark): " " for mark in "™℠"})
+    return any(unicodedata.category(c)[0] in "LN" for c in fold(unify(unmarked), "simple"))
 
 
 async def check(admin: Caller, texts: Sequence[str]) -> None:
