@@ -155,7 +155,7 @@ class Ranker:
             return await search_vectors(session, plan, vectors)
 
     def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
-        setup = session_setup(plan.query.ef_search, plan.tenant.passages, has_hidden=plan.has_hidden_entries)
+        setup = session_setup(plan.query.ef_search, plan.tenant.passages)
         return self._database.read_session(plan.tenant.tenant_id, setup=setup)
 
 

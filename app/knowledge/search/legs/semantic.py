@@ -25,11 +25,6 @@ EF_SEARCH, EF_SEARCH_MOST = 130, 500
 passages or more. Recall of the ten nearest to 100 questions about real texts: among 10,000 passages 0.991 with 120,
 0.996 with 185; among 100,000 0.989 with 300, 0.998 with 500."""
 
-WIDER = 1.25
-"""How much wider the search is for a caller who may not read all passages: the nearest that such a caller may read are
-further away. Recall of the ten nearest among 100,000 passages, without and with it: 0.989 and 0.991 for a caller of a
-half. For a caller of a tenth it is 0.997 anyway, since the index is read until there are enough hits."""
-
 Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
 
@@ -61,13 +56,15 @@ class SemanticHits(VectorMatches):
         )
 
 
-def session_setup(ef_search: int | None, passages: int = 0, *, has_hidden: bool = False) -> str:
+def session_setup(ef_search: int | None, passages: int = 0) -> str:
     """SQL for the start of the leg's transaction: settings of the planner and of the index.
 
-    Without `ef_search`, the search effort is that of `breadth`.
+    Without `ef_search`, the search effort grows with the tenant's passages. It is the same for a caller who may read a
+    part of them: the index is read on until there are enough that the caller may read.
     """
+    effort = int(ef_search or min(EF_SEARCH_MOST, EF_SEARCH + passages // 370))
     return (
-        f"set local hnsw.ef_search={int(ef_search or breadth(passages, has_hidden=has_hidden))};"
+        f"set local hnsw.ef_search={effort};"
         "set local hnsw.iterative_scan=relaxed_order;set local hnsw.max_scan_tuples=40000;"
         # The statements contain as literals what the planner must see; planning each time for 32 partitions would
         # cost more than the search.
@@ -76,11 +73,6 @@ def session_setup(ef_search: int | None, passages: int = 0, *, has_hidden: bool 
         # plan it takes each tenant for one of average size: it would read the partition, with the rows of larger ones.
         "set local enable_sort=off;set local enable_seqscan=off;"
     )
-
-
-def breadth(passages: int, *, has_hidden: bool = False) -> int:
-    """The search effort in a tenant with so many passages, of which the caller may read all, or a part."""
-    return int(min(EF_SEARCH_MOST, EF_SEARCH + passages // 370) * (WIDER if has_hidden else 1))
 
 
 def margin(threshold: float) -> float:

@@ -9,7 +9,7 @@ from app.contract.search import SearchQuery
 from app.db.principals import SERVICE, acting_as, principals_of
 from app.db.queries.search import count_readable
 from app.errors import KnowledgeError
-from app.knowledge.search.legs.semantic import breadth
+from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import MOST, WIDE_KEPT_SECONDS, WideCallers
 from tests.fixtures.workers import run_due
@@ -155,6 +155,7 @@ def test_wide_callers_are_remembered_for_a_while() -> None:
     assert ("user:0",) not in known
 
 
-def test_the_index_is_searched_more_widely_for_callers_who_may_read_a_part() -> None:
-    assert breadth(100_000) == 400
-    assert breadth(100_000, has_hidden=True) == 500
+def test_the_search_effort_grows_with_the_passages_up_to_a_bound() -> None:
+    for passages, effort in ((0, 130), (100_000, 400), (1_000_000, 500)):
+        assert f"hnsw.ef_search={effort};" in session_setup(None, passages)
+    assert "hnsw.ef_search=40;" in session_setup(40, 100_000)
