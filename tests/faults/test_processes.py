@@ -237,8 +237,9 @@ async def test_a_killed_process_is_replaced_and_only_its_requests_fail(
         for route in ("/knowledge/search", "/knowledge/entries/bulk"):
             labels = {"method": "POST", "route": route, "status": "200"}
             counted += await scrape(service, "knowledge_requests_total", **labels)
-        # The killed process's answers are still counted, also those that did not arrive.
-        assert callers.answered <= counted <= callers.answered + len(failures)
+        # The killed process's answers are still counted, also those that did not arrive. An answer is counted just
+        # after it was sent: the kill may come between, once for each connection that the process had.
+        assert callers.answered - held <= counted <= callers.answered + len(failures)
 
 
 @pytest.mark.slow

@@ -53,6 +53,7 @@ LAWFUL_REFUSALS = (
     r"^must be an integer$",  # 35.0 is an integer to JSON Schema
     r"must be a JSON object",
     r"must be pm, dev, qa or all",
+    r"^must have at most 4 items$",  # of roles in a form, where one value may be a list of them
     r"must be a time in the future, at most 20 years from now",
 )
 FILTER_REFUSALS = (
