@@ -27,6 +27,7 @@ LAWFUL_REFUSALS = (
     r"^must be the number of the source's run$",
     r"^must be null, or a list of 1 to 64 of group:NAME and user:SUB$",
     r"^must be empty in a search with as_of$",
+    r"^is not supported in why-not$",  # as_of of its search, which has the schema of every search
     r"^must have (set, add or remove|either set, or add and remove)$",
     r"^must have at least one of ids, tags, entry_type, filter, principal$",
     r"^and writers must not both be absent$",
