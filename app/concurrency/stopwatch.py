@@ -93,7 +93,7 @@ class Steps(Generic[Result]):
                 step = self._coroutine.send
             except BaseException as error:  # a cancellation, for example, which the coroutine handles
                 step, value = self._coroutine.throw, error
-            awaited = None
+            awaited = None  # a future keeps the error that it brought
 
 
 def current_stopwatch() -> Stopwatch:

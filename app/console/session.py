@@ -19,7 +19,7 @@ from app.console.visitor import asks_for_everything, is_outdated, visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
 from app.web.access import Caller, OverviewRefused, Parts, answer, authenticate, authenticate_platform
 from app.web.bodies import end_intake
-from app.web.problems import refusal_of, respond_to, respond_to_invalid, unexpected_error
+from app.web.problems import forget_frames, refusal_of, respond_to, respond_to_invalid, unexpected_error
 
 log = logging.getLogger("app.console")
 
@@ -73,6 +73,7 @@ def console_router(role: Role | None) -> APIRouter:
                         return _offer_everything(request)
                     return render_problem(request, respond_to(error))
                 except RequestValidationError as error:
+                    forget_frames(error)
                     return render_problem(request, respond_to_invalid(error))
                 except HTTPException:
                     raise

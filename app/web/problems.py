@@ -173,11 +173,11 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def validation_error(request: Request, error: RequestValidationError) -> Response:
+        forget_frames(error)
         # A path such as /knowledge/entries/bulk also matches the route of an entry, with other methods.
-        response = respond_to_invalid(error)
         if not methods.takes(request.url.path, request.method):
             return _method_not_allowed(methods.of(request.url.path))
-        return response
+        return respond_to_invalid(error)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
@@ -209,8 +209,7 @@ def forget_frames(error: Exception) -> None:
 
 
 def respond_to_invalid(error: RequestValidationError) -> Response:
-    """The answer for a request whose form or body breaks a rule; the error must not be raised again."""
-    forget_frames(error)
+    """The answer for a request whose form or body breaks a rule."""
     # A body that is still bytes was sent under another type than JSON.
     if isinstance(error.body, bytes) and error.body:
         return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
