@@ -50,7 +50,7 @@ golden: setup
 
 # Also the tests with generated examples, with others than those of `make test`.
 test-slow: setup
-	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=others
+	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=others $(SHARED)
 
 # These run on one server in `make test`.
 ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_pages.py entries.py assets.py \
