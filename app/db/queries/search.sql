@@ -71,7 +71,7 @@ with languages as materialized (
 ), synonyms as materialized (
   -- The query has the words of the term next to each other.
   select s.term, s.synonym, l.language, l.lexemes, q::text as query
-    from (select language, text_lexemes(language, :words) as lexemes from languages
+    from (select language, text_lexemes(language, :query) as lexemes from languages
            where cardinality(:synonyms::text[]) > 0 and (entries > 0 or (:filter::entry_filter).as_of is not null)) l
    cross join unnest(:synonym_terms::text[], :synonyms::text[]) s (term, synonym)
    cross join lateral text_phrase(l.language, s.synonym) q
@@ -79,7 +79,10 @@ with languages as materialized (
 ), alternatives as (
   select '(' || s.query || ') & !' || keyword.word_query(u.lexeme) as query, s.language, u.lexeme as word,
          :synonym_weight::double precision as weight
-    from synonyms s cross join unnest(text_lexemes(s.language, s.term)) u
+    from synonyms s
+   cross join lateral (select lexeme from unnest(text_lexemes(s.language, s.term)) where :words <> ''
+                       union all
+                       select w.lexeme from words w where w.language = s.language and :words = '') u
   union all
   select c.query || ' & !' || keyword.word_query(r.word) as query, c.language, r.word, c.weight
     from compounds c cross join unnest(c.replaced) r (word)

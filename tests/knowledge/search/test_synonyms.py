@@ -93,3 +93,15 @@ async def test_the_callers_own_word_comes_first(services: Services, tenant: Tena
     assert [hit.id for hit in await services.search.search(tenant.id, query)] == [own, other]
     await services.tenants.change_settings(tenant.id, SettingsPatch(synonyms=None))
     assert [hit.id for hit in await services.search.search(tenant.id, query)] == [own]
+
+
+async def test_an_identifier_with_a_synonym_is_still_found_as_a_whole(services: Services, tenant: Tenant) -> None:
+    texts = ("Fault E-4012 stops the press.", "Fault ERR_4012 stops the press.", "An ERR is logged.", "Room 4012.")
+    named, own, *_ = await write(services, tenant, *texts)
+    await services.tenants.change_settings(tenant.id, SettingsPatch(synonyms=["ERR_4012, E-4012"]))
+    result = await services.search.search(tenant.id, SearchQuery("ERR_4012", mode="keyword", explain=True))
+    assert {hit.id for hit in result} == {own, named}
+    keyword = explanation_of(result).legs.keyword
+    assert isinstance(keyword, KeywordExplanation)
+    assert keyword.strategy == "whole_identifier"
+    assert keyword.synonyms == {"ERR_4012": ["E-4012"]}

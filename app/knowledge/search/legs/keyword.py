@@ -252,7 +252,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
     )
     found, repairs = KeywordMatches([]), NO_REPAIRS
     with span("keyword") as seen:
-        if is_identifier(text) and not asked.synonyms:
+        if is_identifier(text):
             # Entries with a part of the identifier count only if no entry has it as a whole.
             found = await db.match_words(session, replace(asked, whole=True, compound_words=(), parts=(), spellings=()))
         whole = bool(found.hits)
