@@ -113,7 +113,7 @@ def write_xlsx() -> bytes:
     return out.getvalue()
 
 
-def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -> bytes:
+def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None, rest: str = "") -> bytes:
     """A workbook of one sheet from the XML of its rows and shared strings."""
     members = {
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="r1" '
@@ -124,7 +124,7 @@ def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -
         f'Type="{RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="r2" '
         f'Type="{RELATIONS}/sharedStrings" Target="sharedStrings.xml"/></Relationships>',
         "xl/worksheets/sheet1.xml": f'<?xml version="1.0"?>{prolog}<worksheet xmlns="{SHEETS}"><sheetData>{rows}'
-        "</sheetData></worksheet>",
+        f"</sheetData>{rest}</worksheet>",
     }
     if strings is not None:
         members["xl/sharedStrings.xml"] = f'<?xml version="1.0"?>{prolog}<sst xmlns="{SHEETS}">{strings}</sst>'

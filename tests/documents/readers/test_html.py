@@ -63,9 +63,18 @@ def test_html_table_becomes_markdown_rows(table: str, expected: tuple[str, str])
         ("<pre>a\n\n  ``` b<br>c</pre><pre>one</pre><p>x <code>y</code>", "````\na\n\n  ``` b\nc\n````\n\none\n\nx y"),
         ("<table><tr><td><h1>Top</h1><p>one</p><p>two</p></td><td>side</td></tr></table>", "Top\n\none\n\ntwo\n\nside"),
         ("<aside><p>only this</p></aside>", "only this"),
+        (
+            "<p>a<table><caption>Nuts, in <b>Nm</b></caption><tr><td>Panda<td>86</table>b",
+            "a\n\nNuts, in Nm\n\n| Panda | 86 |\n\nb",
+        ),
+        (
+            "<p>It is <math><mi>A</mi><mo>=</mo><mn>2</mn><annotation>A=2</annotation></math> here.<pre>x<button>Copy"
+            "</button></pre><p>So <i class=katex-mathml><math><mi>Q</mi></math></i>Q.<p>Press <button>Go</button> now.",
+            "It is A=2 here.\n\nx\n\nSo Q.\n\nPress Go now.",
+        ),
         ("<div>" * 1_000 + "deep" + "</div>" * 1_000 + "end", "deep\n\nend"),
     ],
-    ids=["lists", "code", "layout table", "navigation only", "deeply nested"],
+    ids=["lists", "code", "layout table", "navigation only", "caption", "formulas and buttons", "deeply nested"],
 )
 def test_html_text_of_a_page(page: str, text: str) -> None:
     assert parse(f"<html>{page}", LIMITS).text == text
@@ -120,6 +129,16 @@ def test_html_notes_within_the_main_content_are_kept() -> None:
     text = parse(data, LIMITS).text
     assert text.endswith("Mind the tide.\n\nBy Ada")
     assert not text.startswith("out")
+
+
+@pytest.mark.parametrize("named", ["id=cookies", "class=share-prices", "id=popup", "id=social-security"])
+def test_html_sections_with_a_heading_and_the_name_of_a_notice_are_kept(named: str) -> None:
+    section = f"<section {named}><h2>The jar</h2><p>It holds them.</p></section>"
+    asks = f"<div {named}><h2>Your choice</h2><form><input> Send</form></div>"
+    links = f"<div {named}><h3>On</h3><a href=a>The first site</a></div>"
+    text = parse(f"<html><body><div role=main>{BODY}{section}{asks}{links}</div>", LIMITS).text
+    assert text.endswith("The jar\n\nIt holds them.")
+    assert "Your choice" not in text
 
 
 def test_html_with_little_in_its_main_element_is_read_as_a_whole() -> None:

@@ -1,6 +1,7 @@
 """Reading order, paragraphs, tables and headings of a PDF."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -209,6 +210,65 @@ def test_lines_that_differ_from_page_to_page_are_kept() -> None:
     pages = [write_text(f"Berth {word}", 60, 815) + write_lines(PROSE, 60, 780) for word in ("north", "east", "west")]
     text = read_drawn(*pages).text
     assert all(f"Berth {word}" in text for word in ("north", "east", "west"))
+
+
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "{} Roquefort",
+        "Question {}",
+        "Account 430{}",
+        "Invoice 8823{}",
+        "Opening balance: {}21.00 USD",
+        "Certificate no. 100{}",
+    ],
+)
+def test_text_with_a_number_at_the_place_of_running_lines_is_kept(first: str, count: int) -> None:
+    firsts = [first.format(number) for number in range(1, count + 1)]
+    for size, font in ((10, "F1"), (18, "F1"), (10, "F2")):
+        pages = [
+            write_text(line, 60, 815, size=size, font=font)
+            + write_lines([*PROSE[number:], *PROSE[:number]], 60, 780)
+            + write_text(f"Page {number} of {count}", 290, 30, size=8)
+            for number, line in enumerate(firsts, start=1)
+        ]
+        text = read_drawn(*pages).text
+        assert [line for line in firsts if line not in text] == []
+        assert "Page " not in text
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda number: write_text(f"Rules of the harbour | {number}", 60, 815, size=8),
+        lambda number: write_text(f"Rules, page {number} of 6", 60, 815, size=8),
+        lambda number: write_text("Rules of the harbour", 60, 815, size=8) + write_text(str(number), 500, 815, size=8),
+        lambda number: (
+            write_text(str(number + 1044), 60, 815, size=8) + write_text(f"Rules {number % 2}", 200, 815, size=8)
+        ),
+        lambda number: write_text(("iv", "v", "vi", "1", "2", "3")[number - 1], 290, 815, size=8),
+        lambda number: write_text(f"Seite {number}/6", 290, 815, size=8),
+    ],
+)
+def test_page_numbers_are_removed_with_the_running_heads_next_to_them(write: Callable[[int], str]) -> None:
+    pages = [write(number) + write_lines([*PROSE[number:], *PROSE[:number]], 60, 780) for number in range(1, 7)]
+    lines = [line for line in read_drawn(*pages).text.splitlines() if re.search(r"\d|Rules|^[iv]+$", line)]
+    assert lines == []
+
+
+def test_forms_in_rules_at_the_top_of_pages_are_kept() -> None:
+    frame = "".join(write_rule(50, y, 540, y) for y in (790, 805, 820))
+    frame += "".join(write_rule(x, 790, x, 820) for x in (50, 200, 540))
+    pages = [
+        frame
+        + "".join(write_text(text, x, 809) for text, x in (("Certificate no.", 60), (str(1006 + number), 210)))
+        + "".join(write_text(text, x, 794) for text, x in (("Hull no.", 60), (str(5500 + 11 * number), 210)))
+        + write_lines(mark(PROSE, "abcdef"[number]), 60, 760)
+        for number in range(5)
+    ]
+    text = read_drawn(*pages).text
+    assert all(f"{1006 + number}" in text and f"{5500 + 11 * number}" in text for number in range(5))
 
 
 def test_word_divided_by_a_page_break_is_on_the_page_on_which_it_begins() -> None:

@@ -113,6 +113,22 @@ def test_xlsx_sheets_are_headings_and_rows_carry_their_headers() -> None:
     assert document.title == "Staff list"
 
 
+def test_xlsx_cell_that_spans_rows_stands_in_each_of_them() -> None:
+    values = [("Team", "Person"), ("Harbour", "Ada"), ("", "Ben"), ("", ""), ("", "Cleo"), ("Quay", "Dan")]
+    rows = "".join(
+        f'<row r="{row}">{text_cell(f"B{row}", team)}{text_cell(f"C{row}", person)}</row>'
+        for row, (team, person) in enumerate(values, start=3)
+    )
+    spans = '<mergeCells><mergeCell ref="B4:B7"/><mergeCell ref="A1:XFD1048576"/></mergeCells>'
+    lines = xlsx.parse(write_raw_xlsx(rows, rest=spans), LIMITS).text.splitlines()
+    assert lines[-4:] == [
+        "Team: Harbour | Person: Ada",
+        "Team: Harbour | Person: Ben",
+        "Team: Harbour | Person: Cleo",
+        "Team: Quay | Person: Dan",
+    ]
+
+
 def test_xlsx_numbers_read_as_in_excel_and_errors_are_omitted() -> None:
     cells = "".join(
         f'<c r="{column}1"><v>{value}</v></c>'

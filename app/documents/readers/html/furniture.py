@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple
 from lxml import etree
 
 _UNSEEN = (
-    "head script style noscript template svg math iframe object embed canvas audio video map button select "
-    "textarea datalist dialog"
+    "head script style noscript template svg annotation annotation-xml iframe object embed canvas audio video map "
+    "select textarea datalist dialog"
 )
 UNSEEN = frozenset(_UNSEEN.split())
 """Elements whose text is not part of the page's text."""
+_SENTENCES = frozenset({"p", "li", "td", "dd"})
 
 _Kind = Literal["menu", "paging", "notice", "anchor", ""]
 _MENU = re.compile(
@@ -39,16 +40,20 @@ _NOTICE_LENGTH = 1_000
 _ANCHOR_LENGTH = 40
 _PAGING_LENGTH = 500
 _HEADS = frozenset({"h1", "main"})
+_TITLES = frozenset({"h2", "h3", "h4", "h5", "h6"})
+_FORMS = frozenset({"form", "input", "button"})
 # Elements that are measured in one page, some several times. In a page that needs more, the others are content.
 _BUDGET = 400_000
 
 
 class _Measured(NamedTuple):
-    """The characters of an element and of its links, and whether it has the heading or the content of the page."""
+    """The characters of an element and of its links, and whether it has the heading or the content of the page, or a
+    heading and nothing to fill in."""
 
     text: int
     links: int
     heads: bool
+    titled: bool
 
     def is_menu(self) -> bool:
         return self.links > _LINKS * self.text
@@ -72,7 +77,7 @@ class Furniture:
         outside = 0
         walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
-            if element is marked[0] or element.tag in UNSEEN or self.surrounds(element, within=False):
+            if element is marked[0] or is_unseen(element) or self.surrounds(element, within=False):
                 walk.skip_subtree()
             else:
                 outside += len((element.text or "").strip())
@@ -103,12 +108,14 @@ class Furniture:
             return found.text <= _ANCHOR_LENGTH or "lineno" in str(element.get("class"))
         if kind == "paging":
             return not found.heads and found.links > 0 and found.text <= _PAGING_LENGTH
-        return not found.heads and (found.is_menu() if kind == "menu" else found.text <= _NOTICE_LENGTH)
+        if kind == "notice" and not (within and found.titled):
+            return not found.heads and found.text <= _NOTICE_LENGTH
+        return not found.heads and found.is_menu()
 
     def _measure(self, element: Any) -> _Measured | None:
         """Measure an element; None when the budget of the page is spent."""
         text = links = within_links = 0
-        heads = False
+        heads = titled = asks = False
         for event, part in etree.iterwalk(element, events=("start", "end")):
             if event == "start":
                 self._budget -= 1
@@ -116,6 +123,8 @@ class Furniture:
                     return None
                 within_links += part.tag == "a"
                 heads = heads or part.tag in _HEADS
+                titled = titled or part.tag in _TITLES
+                asks = asks or part.tag in _FORMS
                 shown = part.get("alt") if part.tag == "img" else part.text
                 length = len((shown or "").strip())
             else:
@@ -123,12 +132,24 @@ class Furniture:
                 length = len((part.tail or "").strip()) if part is not element else 0
             text += length
             links += length if within_links else 0
-        return _Measured(text, links, heads)
+        return _Measured(text, links, heads, titled and not asks)
 
 
 def is_main(element: Any) -> bool:
     """Whether the page marks this element as its main content."""
     return bool(element.tag == "main" or element.get("role") == "main")
+
+
+def is_unseen(element: Any) -> bool:
+    """Whether the text of an element is not part of the page's, as that of a formula that is there a second time, and
+    of a button outside of a sentence."""
+    parent = element.getparent()
+    if element.tag == "math":
+        return parent is not None and "mathml" in (parent.get("class") or "").lower()
+    if element.tag == "button":
+        around = f"{parent.text or ''}{element.tail or ''}" if parent is not None and parent.tag in _SENTENCES else ""
+        return not any(map(str.isalnum, around))
+    return element.tag in UNSEEN
 
 
 def points_to_heading(element: Any) -> bool:

@@ -8,7 +8,7 @@ from lxml import etree
 from app.documents.ocr.access import Picture
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks, remove_references
-from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
+from app.documents.readers.html.furniture import Furniture, is_content, is_unseen, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
 from app.documents.readers.pictures import add_recognised
 from app.documents.readers.tables import write_markdown_table
@@ -197,9 +197,7 @@ class PageReader:
         return self._builder.finish("html", title=remove_marks(title or ""))
 
     def _is_skipped(self, element: Any) -> bool:
-        if element.tag in UNSEEN:
-            return True
-        if self._heading is not None and points_to_heading(element):
+        if is_unseen(element) or (self._heading is not None and points_to_heading(element)):
             return True
         return self._furniture is not None and self._furniture.surrounds(element, within=self._contents > 0)
 
@@ -214,6 +212,9 @@ class PageReader:
             self._hidden, self._mark = element, OPEN[reason]
             self._line.append(self._mark)
         if tag == "table" and element not in self._layout and self._heading is None:
+            if (caption := element.find("caption")) is not None:
+                self._line.append(self._read_cell(caption))
+                self._flush()
             rows, headers = read_rows(element, self._read_cell)
             write_markdown_table(self._builder, rows, headers, self._take_gap())
             self._pictures += element.iter("img")

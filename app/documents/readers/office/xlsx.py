@@ -2,6 +2,7 @@
 
 import datetime
 import io
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
@@ -46,7 +47,24 @@ def _write_sheet(builder: TextBuilder, workbook: CalamineWorkbook, name: str) ->
     if sheet.start is None:
         return
     builder.add_heading(name, 1)
-    write_table(builder, (list(map(_render_value, row)) for row in sheet.iter_rows()))
+    first = sheet.start[1]
+    spans = [(top, left - first, end) for (top, left), (end, _) in sheet.merged_cell_ranges or () if end > top]
+    write_table(builder, _repeat_merged((list(map(_render_value, row)) for row in sheet.iter_rows()), spans))
+
+
+def _repeat_merged(rows: Iterable[list[str]], spans: Sequence[tuple[int, int, int]]) -> Iterator[list[str]]:
+    """Rows in which a cell that spans several of them stands in each that has other values."""
+    waiting = sorted(spans, reverse=True)
+    covering: dict[int, tuple[int, str]] = {}
+    for number, row in enumerate(rows):
+        for column, (last, text) in covering.items() if any(row) else ():
+            if number <= last:
+                row[column] = row[column] or text
+        while waiting and waiting[-1][0] <= number:
+            _, column, last = waiting.pop()
+            if 0 <= column < len(row):
+                covering[column] = (last, row[column])
+        yield row
 
 
 def _render_value(value: _Value) -> str:

@@ -194,16 +194,35 @@ _MOST_ROWS = 3
 _LEAST_PAGES = 3
 _FEW_PAGES = 4
 _LONGEST = 150
-_NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
-_ENDS = re.compile(r"^\D?(\d{1,5})\b|\b(\d{1,5})\D?$")
+_LARGE = 1.15
+"""How much larger than most of the text a heading is at least."""
+_FAR = 2
+"""The gap between a page number at the left and a running head, in sizes of the font; that of a heading is smaller."""
+_PAGE = re.compile(
+    "pages?|pp?|pg|of|seite|s|von|p[áa]gina|p[áa]g|de|di|sur|blz|blad|van|sida|side|av|af|sivu|strona|str|z|oldal|sayfa"
+    "|trang|halaman|стр|страница|из|с|σελίδα|σελ|第|页|頁|共|ページ|쪽|페이지|صفحة"
+)
+"""Words of a line of a page number: Page 3 of 10."""
+_NUMBER = re.compile(r"\d+|\b(?=[clxvi])c{0,3}(?:x[cl]|l?x{0,3})(?:i[xv]|v?i{0,3})\b")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_SHORT = re.compile(r"\d{1,4}")
+_AMOUNT = re.compile(r"\d[.,:]\d|\d{5}")
+_PARTED = re.compile(
+    r"^\W*(\d{1,4})\s+[|·•–—]|[|·•–—]\s+(\d{1,4})\W*$|\b(?:page|p\.|seite|página|pagina)\s?(\d{1,4})\b", re.I
+)
+"""A page number that a sign or a word sets apart from a running head: Harbour | 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """An outer line of a page: what other pages share with it if it is a running line, the same text or a page number,
+    and whether it looks like a heading."""
+
     pieces: tuple[Piece, ...]
     keys: tuple[tuple[object, ...], ...]
+    numbers: tuple[tuple[object, ...], ...]
     place: tuple[str, int]
-    numbered: bool
+    heads: bool
     alone: bool
 
 
@@ -219,9 +238,14 @@ class Furniture:
 
     def remove(self, pages: Sequence["_Page"]) -> None:
         """Remove the running lines, and then the tables of running lines between rules."""
-        rows = [list(_list_rows(page)) for page in pages]
+        sizes: Counter[float] = Counter()
+        for piece in chain.from_iterable(page.pieces for page in pages):
+            sizes[piece.size] += sum(len(word.text) for word in piece.words)
+        large = _LARGE * max(sizes, key=lambda size: sizes[size], default=10.0)
+        rows = [list(_list_rows(page, large)) for page in pages]
         for sides in rows:
-            self._counts.update({key for side in sides for row in side if not row.alone for key in row.keys})
+            lines = [row for side in sides for row in side if not row.alone]
+            self._counts.update({key for row in lines for key in (*row.keys, *row.numbers)})
         self._pages += len(pages)
         found = [[self._take(side) for side in sides] for sides in rows]
         for sides in found:
@@ -231,59 +255,86 @@ class Furniture:
             for side, rows_removed in zip(sides, removed, strict=True):
                 rest = side[len(rows_removed) :]
                 # The name of a chapter of one page, at the place where all pages have one.
-                tagged = any(word.tag for row in rest[:1] for piece in row.pieces for word in piece.words)
                 often = rest and 2 * self._places[rest[0].place] > self._pages > _FEW_PAGES
-                if often and not rows_removed and not tagged:
+                if often and not rows_removed and not rest[0].heads:
                     gone.update(id(piece) for piece in rest[0].pieces)
             page.pieces = [piece for piece in page.pieces if id(piece) not in gone]
             self._tables.update(key for table in page.tables for key in _name_table(table, page))
-        least = max(_LEAST_PAGES, self._pages // 2)
         for page in pages:
             page.tables = [
                 table
                 for table in page.tables
-                if all(self._tables[key] < (_LEAST_PAGES if key[1:] else least) for key in _name_table(table, page))
+                if all(self._tables[key] < _LEAST_PAGES for key in _name_table(table, page))
             ]
 
     def _take(self, side: Sequence[_Row]) -> list[_Row]:
         removed = []
         for row in side:
-            least = 2 if self._few and row.numbered else _LEAST_PAGES
-            if max((self._counts[key] for key in row.keys), default=0) < least:
+            running = any(self._counts[key] >= _LEAST_PAGES for key in (*row.keys, *row.numbers))
+            if not running and not (self._few and any(self._counts[key] > 1 for key in row.numbers)):
                 break
             removed.append(row)
         return removed
 
 
-def _list_rows(page: "_Page") -> Iterator[list[_Row]]:
+def _list_rows(page: "_Page", large: float) -> Iterator[list[_Row]]:
     top = find_rows(piece for piece in page.pieces if piece.y > page.low + (1 - _ZONE) * page.height)
     bottom = find_rows(piece for piece in page.pieces if piece.y < page.low + _ZONE * page.height)
     middle = len(page.pieces) - sum(map(len, top)) - sum(map(len, bottom))
     rows_of_page = len(top) + len(bottom) + middle
+    right = max((piece.x1 for piece in page.pieces), default=0.0)
     for name, rows in (("top", top[:_MOST_ROWS]), ("bottom", bottom[::-1][:_MOST_ROWS])):
         # A page of nothing else does not prove that a line repeats without being text.
-        yield [_describe(name, page.index, row, place + 1 >= rows_of_page) for place, row in enumerate(rows)]
+        yield [
+            _describe((name, round(row[0].y)), page.index, row, place + 1 >= rows_of_page, large, right)
+            for place, row in enumerate(rows)
+        ]
 
 
 def _name_table(table: Table, page: "_Page") -> list[tuple[object, ...]]:
-    """The place of a small table at the top or bottom of a page, and with its text."""
+    """The place of a small table at the top or bottom of a page, with its text and with the page number in it."""
     middle = page.low + _ZONE * page.height < table.y < page.low + (1 - _ZONE) * page.height
     if middle or len(table.rows) > _MOST_ROWS:
         return []
     place = (round(table.x0), round(table.y), round(table.x1))
-    return [(place,), (place, _NUMBER.sub("#", str(table.rows).lower()))]
+    text = " ".join(chain.from_iterable(table.rows))
+    return [(place, text), *((place, number - page.index) for number in _find_parted(text))]
 
 
-def _describe(side: str, index: int, row: Sequence[Piece], alone: bool) -> _Row:
+def _describe(
+    place: tuple[str, int], index: int, row: Sequence[Piece], alone: bool, large: float, right: float
+) -> _Row:
     text = " ".join(piece.text for piece in row)
-    place = (side, round(row[0].y))
-    if len(text) > _LONGEST:
-        return _Row(tuple(row), (), place, False, alone)
-    keys: list[tuple[object, ...]] = [(place, _NUMBER.sub("#", text.lower()))]
-    numbered = _NUMBER.search(text.lower()) is not None
-    for match in _ENDS.finditer(text):
-        keys.append((place, int(match.group(1) or match.group(2)) - index))
-    return _Row(tuple(row), tuple(keys), place, numbered, alone)
+    heads = any(piece.size > large or piece.bold or any(word.tag for word in piece.words) for piece in row)
+    keys, numbers = [(place, text)], []
+    if _is_bare(text.lower()):
+        keys.append((place, "#"))
+        numbers = [int(number) for number in re.findall(r"\d+", text)]
+    elif not heads and len(text) <= _LONGEST:
+        numbers = [*_find_parted(text), *_find_apart(row, right)]
+    tracks = tuple((place, number - index) for number in numbers)
+    return _Row(tuple(row), tuple(keys) if len(text) <= _LONGEST else (), tracks, place, heads, alone)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a line is a page number: - 3 -, iv, Page 3 of 10."""
+    if len(text) > _LONGEST or _AMOUNT.search(text):
+        return False
+    rest, numbers = _NUMBER.subn(" ", text)
+    return 1 <= numbers <= 2 and all(map(_PAGE.fullmatch, _LETTERS.findall(rest)))
+
+
+def _find_parted(text: str) -> list[int]:
+    return [int(next(filter(None, match.groups()))) for match in _PARTED.finditer(text)]
+
+
+def _find_apart(row: Sequence[Piece], right: float) -> Iterator[int]:
+    """The numbers at the margins, far from the rest of the line."""
+    first, last = row[0], row[-1]
+    if len(row) > 1 and _SHORT.fullmatch(last.text) and last.x1 > right - last.size:
+        yield int(last.text)
+    if len(row) > 1 and _SHORT.fullmatch(first.text) and row[1].x0 - first.x1 > _FAR * first.size:
+        yield int(first.text)
 
 
 _PROGRAM_TITLE = re.compile(r"^(?:untitled|unknown|microsoft \w+ - .*|.*\.(?:docx?|tex|dvi|indd|qxd|pdf|pptx?))$", re.I)
