@@ -545,3 +545,20 @@ async def test_one_wrong_word_among_right_ones_is_corrected_if_it_is_nearly_the_
     ):
         result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert keyword_leg_of(result).corrections == corrections, query
+
+
+async def test_a_stop_word_is_neither_corrected_nor_a_correction(services: Services, tenant: Tenant) -> None:
+    english = ("We use Node.js for the portal.", "This is the list of dishes. We cook with regional produce.")
+    await write(services, tenant, *english, language="english")
+    await write(services, tenant, "Der Hafen ist im Winter geschlossen.", language="german")
+    for query in ("Wer ist hier?", "wer ist", "wee thes"):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+        assert keyword_leg_of(result).corrections == {}, query
+
+
+@pytest.mark.parametrize("word", ["_a" * 1_500, "foo_bar" * 1_000, "3.14" * 2_000, "x_" * 4_000 + "the", "a" * 9_900])
+async def test_a_word_longer_than_a_lexeme_can_be_is_no_error(services: Services, tenant: Tenant, word: str) -> None:
+    (found,) = await write(services, tenant, "The qwertz lighthouse.", language="english")
+    for query in (word, f"{word}!", f"qwertz {word}", f"harbour {word}"):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == ([found] if "qwertz" in query else []), query[:20]

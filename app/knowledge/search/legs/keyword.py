@@ -36,8 +36,9 @@ LATIN = re.compile(r"[^\W\d_\u0250-\U0010ffff]{3,30}")
 PART = re.compile(r"[^\W\d_]{5,30}")
 """A word that longer words may contain; a shorter one is in too many."""
 
-LAST = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)*$")
-"""The last word or identifier of a query that does not end in punctuation."""
+CHAIN = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)*")
+LONGEST_COMPLETED = 200
+"""Characters of a last word that may be the beginning of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,7 @@ async def find_repairs(session: TenantSession, text: str, found: KeywordMatches,
     words = len(spelt.split())
     mostly_known = bool(found.hits) and 2 * len(unknown or ()) < words
     corrects = corrects and (not mostly_known or words <= CORRECTED_WORDS)
-    last = LAST.search(text)
-    word = "" if last is None or is_run(last[0][-1]) else last[0].lower()
+    word = _last_word(text)
     parts = word_parts(spelt)
     if not corrects and not word and not parts:
         return NO_REPAIRS
@@ -106,6 +106,15 @@ async def find_repairs(session: TenantSession, text: str, found: KeywordMatches,
         # If most words are known, an unknown one may be right: only a word that is nearly the same corrects it.
         strict=mostly_known,
     )
+
+
+def _last_word(text: str) -> str:
+    """The last word or identifier of a query that does not end in punctuation, in lower case; empty if there is none."""
+    # Backwards, so that a long query is read once.
+    last = CHAIN.match(text[::-1])
+    if last is None or len(last[0]) > LONGEST_COMPLETED or is_run(text[-1]):
+        return ""
+    return last[0][::-1].lower()
 
 
 async def describe_replacements(
