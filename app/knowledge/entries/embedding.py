@@ -24,6 +24,8 @@ from app.knowledge.tenants.quotas import tokens_left
 log = logging.getLogger("app.knowledge.entries")
 
 BATCH = 64
+CUT_IN_THREAD = 10_000
+"""Characters of texts that are counted and cut outside of the event loop: a long one takes up to a second."""
 
 
 class TextsFail(EmbeddingUnavailable):
@@ -157,13 +159,18 @@ class EntryEmbedder:
         Raises EmbeddingUnavailable, also when the provider refuses one of the texts.
         """
         provider = find_provider(self.providers, tenant)
-        passages = [
-            (entry.entry_id, number, entry.text_hash, start, end, passage)
-            for entry in texts
-            for number, (passage, start, end) in enumerate(
-                make_passages(provider, entry.title, entry.content, entry.parts)
-            )
-        ]
+
+        def cut() -> list[tuple[UUID, int, bytes, int, int, str]]:
+            return [
+                (entry.entry_id, number, entry.text_hash, start, end, passage)
+                for entry in texts
+                for number, (passage, start, end) in enumerate(
+                    make_passages(provider, entry.title, entry.content, entry.parts)
+                )
+            ]
+
+        is_long = sum(len(entry.content) for entry in texts) > CUT_IN_THREAD
+        passages = await asyncio.to_thread(cut) if is_long else cut()
         distinct = list(dict.fromkeys(passage for *_, passage in passages))
         made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
         vectors = [

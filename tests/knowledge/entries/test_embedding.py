@@ -1,6 +1,7 @@
 """Vectors: created once, never from an old text, and never lost while the provider is down."""
 
 import asyncio
+import threading
 from uuid import UUID
 
 import pytest
@@ -200,3 +201,24 @@ def test_title_longer_than_half_the_input_is_omitted_from_passages(failing_provi
     assert len(passages) > 1
     assert not any("title" in text for text, _, _ in passages)
     assert all(text == content[start:end] for text, start, end in passages)
+
+
+@pytest.mark.parametrize(("words", "in_loop"), [(20, True), (3_000, False)])
+async def test_long_text_is_cut_outside_of_the_event_loop(
+    services: Services,
+    tenant: Tenant,
+    failing_provider: FailingProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    words: int,
+    in_loop: bool,
+) -> None:
+    counting, count = set(), failing_provider.count_tokens
+
+    def note(text: str) -> int:
+        counting.add(threading.get_ident())
+        return count(text)
+
+    monkeypatch.setattr(failing_provider, "count_tokens", note, raising=False)
+    await services.entries.create(tenant.id, EntryDraft(content=" ".join(f"w{n}" for n in range(words))))
+    assert counting
+    assert (threading.get_ident() in counting) == in_loop

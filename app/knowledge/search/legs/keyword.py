@@ -109,7 +109,7 @@ async def find_repairs(session: TenantSession, text: str, found: KeywordMatches,
 
 
 def _last_word(text: str) -> str:
-    """The last word or identifier of a query that does not end in punctuation, in lower case; empty if there is none."""
+    """The last word or identifier of a query, in lower case; empty if the query ends in punctuation."""
     # Backwards, so that a long query is read once.
     last = CHAIN.match(text[::-1])
     if last is None or len(last[0]) > LONGEST_COMPLETED or is_run(text[-1]):
