@@ -195,9 +195,26 @@ def add_inherited(rows: list[ChunkRow], name: str, inherited: Inherited) -> list
     return [replace(row, flags=[f for f in FLAGS if f in flags or f in row.flags]) for row in rows]
 
 
-async def flag_chunks(session: TenantSession, asset_id: UUID, flags: Sequence[Flag]) -> None:
-    """Add the flags of the fields that an asset has now to its stored chunks, and judge these again."""
-    if flags and (policy := await quarantine.fetch_policy(session)) != "keep":
+async def flag_chunks(session: TenantSession, asset_id: UUID, before: Sequence[Flag], flags: Sequence[Flag]) -> None:
+    """Give the chunks of an asset the flags of the fields that it has now, and judge these chunks again.
+
+    A flag of the fields `before` is removed where the texts of a chunk and of those next to it do not have it.
+    """
+    if (policy := await quarantine.fetch_policy(session)) == "keep":
+        return
+    gone = [flag for flag in before if flag not in flags and flag != _HIDDEN]
+    cleared = {}
+    for chunk in await quarantine.fetch_chunks_with(session, asset_id, gone) if gone else ():
+        text = _joined(chunk.title, chunk.content, chunk.tags, chunk.metadata)
+        found = screen(text) if len(text) <= INLINE else await asyncio.to_thread(screen, text)
+        kept = [flag for flag in flags_of(chunk.metadata) if flag in found or flag not in gone]
+        if kept != flags_of(chunk.metadata):
+            cleared[chunk.id] = kept
+    if cleared:
+        await quarantine.set_flags(session, cleared)
+        await judge(session, [*cleared], policy)
+        await quarantine.count_flags(session, asset_id)
+    if flags:
         await judge_chunks(session, asset_id, await quarantine.add_flags(session, asset_id, flags, FLAGS), policy)
 
 

@@ -78,6 +78,17 @@ async def add_flags(session: TenantSession, asset_id: UUID, flags: Sequence[str]
     return await session.fetch_column(SQL["flagged_chunks"], asset_id=asset_id)
 
 
+async def fetch_chunks_with(session: TenantSession, asset_id: UUID, flags: Sequence[str]) -> Sequence[ScreenedEntry]:
+    """The chunks of an asset with one of these flags; `content` includes that of the chunks before and after."""
+    return await session.fetch_as(ScreenedEntry, SQL["chunks_with"], asset_id=asset_id, flags=list(flags))
+
+
+async def set_flags(session: TenantSession, flags: Mapping[UUID, Sequence[str]]) -> None:
+    """Give entries these flags and no others."""
+    given = [orjson.dumps(list(each)).decode() for each in flags.values()]
+    await session.execute(SQL["set_flags"], ids=list(flags), flags=given)
+
+
 async def count_flags(session: TenantSession, asset_id: UUID) -> None:
     """Count the flags of an asset's chunks in the asset."""
     await session.execute(SQL["count_flags"], asset_id=asset_id)

@@ -44,6 +44,22 @@ update entries e
  where e.tenant_id = :tenant_id and e.asset_id = :asset_id
    and not coalesce(e.metadata -> 'flags', '[]') @> to_jsonb(:flags::text[]);
 
+-- name: chunks_with
+-- The chunks of an asset with one of these flags, each with the text around it: a phrase that is cut in two flags both.
+select w.id, null as asset_name, w.title, concat_ws(E'\n', w.before, w.content, w.after) as content, w.tags, w.metadata
+  from (select e.id, e.title, e.content, e.tags, e.metadata, lag(e.content) over chunks as before,
+               lead(e.content) over chunks as after
+          from entries e where e.tenant_id = :tenant_id and e.asset_id = :asset_id
+        window chunks as (order by e.chunk_index)) w
+ where w.metadata -> 'flags' ?| :flags::text[];
+
+-- name: set_flags
+update entries e
+   set metadata = case when f.flags = '[]' then e.metadata - 'flags'
+                       else e.metadata || jsonb_build_object('flags', f.flags) end
+  from unnest(:ids::uuid[], :flags::jsonb[]) f (id, flags)
+ where e.tenant_id = :tenant_id and e.id = f.id;
+
 -- name: flagged_chunks
 select e.id from entries e where e.tenant_id = :tenant_id and e.asset_id = :asset_id and e.metadata ? 'flags';
 

@@ -84,9 +84,8 @@ async def write_change(
 ) -> list[str]:
     """Write the changed fields of a locked asset and of its chunks; return the names of the fields.
 
-    Chunks with another title are embedded again in the background. What is suspicious in the fields flags all chunks; a
-    flag stays until the asset is ingested again. Raises AssetExists, and RateLimited when longer titles
-    exceed the tenant's room.
+    Chunks with another title are embedded again in the background. What is suspicious in the fields flags all chunks
+    while it is there. Raises AssetExists, and RateLimited when longer titles exceed the tenant's room.
     """
     changed = [n for n in ("name", *CHANGEABLE) if getattr(stored, n) != getattr(wanted, n)]
     if not changed:
@@ -105,11 +104,10 @@ async def write_change(
         place=sorted(PLACE),
         titles=titles if titles[0] != titles[1] else None,
     )
-    if change == ChunkChange(place=change.place):
-        return changed
-    touched = await change_chunks(session, stored.id, change)
-    flags = screen_fields(wanted.title, wanted.name, wanted.tags, wanted.metadata)
-    await flag_chunks(session, stored.id, flags)
+    touched = await change_chunks(session, stored.id, change) if change != ChunkChange(place=change.place) else []
+    before, flags = (screen_fields(a.title, a.name, a.tags, a.metadata) for a in (stored, wanted))
+    if before or flags:
+        await flag_chunks(session, stored.id, before, flags)
     if touched:
         growth = 2 * len(touched) * (len(titles[1] or "") - len(titles[0] or ""))
         if room is not None and (over := room.take_bytes(max(0, growth))) is not None:
