@@ -123,7 +123,7 @@ class OutboxWork:
 
 
 async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> QueuedDeliveries:
-    """Queue deliveries that were not queued or sent before, up to `most` for each subscription."""
+    """Queue deliveries, up to `most` for each subscription, except those that wait or were an entry's last ones."""
     return await session.fetch_only_as(
         QueuedDeliveries,
         SQL["put"],

@@ -44,11 +44,25 @@ select d.destination, t.granted, t.wait_seconds
 
 -- name: put
 -- Messages that were sent or are waiting are not queued again. A message that was superseded by a change is queued again
--- when the entry returns to that state. Messages over a subscription's limit are dropped.
-with new as (
-  select n.*, row_number() over (partition by n.saved_search_id) as place
+-- when the entry returns to that state; one that was sent, after another one of the entry, gets an id of its own. Messages
+-- over a subscription's limit are dropped.
+with latest as (
+  select distinct on (d.saved_search_id, d.entry_id) d.saved_search_id, d.entry_id, d.fingerprint,
+         count(*) over (partition by d.saved_search_id, d.entry_id) as sent
+    from deliveries d
+   where d.tenant_id = :tenant_id and d.saved_search_id = any (:saved_search_ids::uuid[])
+     and d.entry_id = any (:entry_ids::uuid[]) and d.state <> 'overtaken'
+     and exists (select from entries e where e.tenant_id = :tenant_id and e.id = d.entry_id and e.asset_id is null)
+   order by d.saved_search_id, d.entry_id, d.created_at desc
+), new as (
+  select case when l.fingerprint <> n.fingerprint
+                and exists (select from deliveries d where d.tenant_id = :tenant_id and d.id = n.id and d.state in ('delivered', 'given_up'))
+              then md5(n.id::text || l.sent)::uuid else n.id end as id,
+         n.saved_search_id, n.entry_id, n.fingerprint, n.finding,
+         row_number() over (partition by n.saved_search_id) as place
     from unnest(:ids::uuid[], :saved_search_ids::uuid[], :entry_ids::uuid[], :fingerprints::bytea[], :findings::jsonb[])
            n (id, saved_search_id, entry_id, fingerprint, finding)
+    left join latest l on l.saved_search_id = n.saved_search_id and l.entry_id = n.entry_id
 ), rooms as (
   select u.saved_search_id, :most::bigint - w.waiting as room
     from subscriptions u cross join lateral (

@@ -135,6 +135,17 @@ async def test_a_change_is_sent_and_a_repetition_is_not(desk: Desk) -> None:
     assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 3
 
 
+async def test_an_entry_that_returns_to_earlier_content_is_sent_again(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    entry = await desk.write("The harbour is lit")
+    await desk.work()
+    for content in ("The harbour is dark", "The harbour is lit", "The harbour is lit", "The harbour is dark"):
+        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
+        await desk.work()
+    assert [content.split()[-1] for content in desk.contents] == ["lit", "dark", "lit", "dark"]
+    assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 4
+
+
 async def test_an_unchanged_chunk_of_a_documents_next_version_is_not_sent_again(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     long = b" ".join(b"Ship %d lies in the harbour of town %d." % (n, n * n) for n in range(60))
