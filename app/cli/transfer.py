@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 def export_tenant(
     tenant: TenantOption,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout, which `-` is, too."),
     ] = None,
     vectors: Annotated[
         bool, typer.Option("--vectors", help="With the vectors, which a tenant on the same model need not make again.")
@@ -64,6 +65,8 @@ def export_tenant(
     """Export a tenant as JSON Lines that `import` can restore: settings, assets with their
     files, entries and chunks with ids, times and links, saved searches, feedback.
     """
+    if output == Path("-"):
+        output = None
     if as_json and output is None:
         raise InvalidInput.of("--json", "requires --output: stdout has the export itself")
     settings = read_settings()

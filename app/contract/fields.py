@@ -9,7 +9,8 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict, StringConstraints, WithJsonSchema
 
 from app.contract.text import MARKS_RULE, MOMENT, has_excess_marks, is_moment, is_storable
-from app.contract.validation import read_as, require
+from app.contract.validation import DAY, read_as, require
+from app.contract.validation import MOMENT as MOMENT_RULE
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ def _as_written(moment: object) -> object:
     if not isinstance(moment, str | datetime) or (
         isinstance(moment, str) and moment.strip().lstrip("+-").replace(".", "", 1).isdigit()
     ):
-        raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")
+        raise ValueError(MOMENT_RULE)
     return moment
 
 
@@ -89,7 +90,7 @@ def _as_day(day: object) -> object:
     if isinstance(day, datetime) or not (
         isinstance(day, date) or re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(day))
     ):
-        raise ValueError("must be a date, such as 2026-01-31")
+        raise ValueError(DAY)
     return day
 
 

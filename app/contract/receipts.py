@@ -47,7 +47,7 @@ class Receipt(Described):
     rrf_k: int
     fusion: Fusion
     options: Mapping[str, Any]
-    """The other fields of the request, without those with their default."""
+    """The other fields of the request, without those with their default; `query_embedding` is true if it had one."""
     ranking: Annotated[Sequence[RankedEntry], Field(description="Every candidate, best first.")]
     version: Annotated[str, Field(description="The version of the service.")]
     weights: Weights
@@ -91,7 +91,7 @@ class SearchLine(Described):
 class ReplayRequest:
     """What a receipt does not have."""
 
-    query: Annotated[QueryText | None, Field(description="Needed unless the tenant keeps query texts.")] = None
+    query: Annotated[QueryText | None, Field(description="Needed if the receipt does not have it.")] = None
     query_embedding: Annotated[VectorNumbers | None, Field(description="Needed if the search had one.")] = None
 
 

@@ -283,6 +283,7 @@ NUMBER = "must be a number"
 YES_OR_NO = "must be true or false"
 UUID_TEXT = "must be a UUID"
 MOMENT = "must be a date and time, such as 2026-01-31T12:00:00Z"
+DAY = "must be a date, such as 2026-01-31"
 UNKNOWN = "is not valid"
 
 MAX_ITEMS = 3
@@ -315,6 +316,7 @@ MESSAGES: Mapping[str, str] = {
         ),
         MOMENT,
     ),
+    **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"), DAY),
 }
 """By pydantic's name for the rule."""
 

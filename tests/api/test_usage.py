@@ -79,8 +79,11 @@ async def test_a_day_without_counts_has_what_was_stored_before_it(admin: Caller,
         {"from": "2025-01-01", "to": "2026-03-01"},
         {"from": "yesterday"},
         {"from": "0"},
+        {"from": "2026-13-01"},
+        {"from": "2026-02-30"},
     ],
 )
 async def test_wrong_days_are_refused(admin: Caller, days: dict[str, str]) -> None:
     problem = expect_problem(await admin.get("/admin/usage", params=days), 422)
     assert [error["field"] for error in problem["errors"]] == ["from"]
+    assert len(days) == 2 or problem["errors"][0]["message"] == "must be a date, such as 2026-01-31"

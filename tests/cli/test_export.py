@@ -77,6 +77,11 @@ def test_export_restores_assets_settings_and_vectors(knowledge: CommandLine, ten
     assert again.out == "1 file: 0 indexed, 1 unchanged, 0 skipped, 0 failed\n"
 
 
+def test_export_to_a_hyphen_is_written_to_stdout(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+    assert knowledge.succeed("export", "-t", tenant, "-o", "-").out.splitlines()
+    assert not list(tmp_path.iterdir())
+
+
 def test_export_that_fails_leaves_no_partial_file(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text("the former export")
     assert knowledge("export", "-t", "absent", "-o", "old.jsonl").status == 1

@@ -33,7 +33,7 @@ from app.db.rows import Position
 from app.errors import InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
-from app.knowledge.search.journal import KEPT, SearchJournal, mark_search, rank_entries, service_version
+from app.knowledge.search.journal import KEPT, OWN_VECTOR, SearchJournal, mark_search, rank_entries, service_version
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
@@ -308,8 +308,10 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
     receipt = kept.receipt
     text = receipt.query if query is None else query
     if text is None:
-        raise InvalidInput.of("query", "is needed: the tenant does not keep the texts of queries")
-    options = {name: value for name, value in receipt.options.items() if name not in ("facets", "explain")}
+        raise InvalidInput.of("query", "is needed: the text of this query is not kept, or was erased")
+    if receipt.options.get(OWN_VECTOR, False) != (vector is not None):
+        raise InvalidInput.of(OWN_VECTOR, "must be given if the search had one, and only then")
+    options = {name: value for name, value in receipt.options.items() if name not in NOT_REPLAYED}
     settings: dict[str, Any] = {name: getattr(receipt, name) for name in ("mode", "fusion", "weights", "rrf_k")}
     settings["similarity_threshold"] = max(0.0, receipt.similarity_threshold)
     wanted = SearchQuery(query=text, query_embedding=vector, **options, **settings)
@@ -354,7 +356,8 @@ RANKING = (
 )
 """The settings that change the order of hits."""
 
-NOT_COMPARED = frozenset(("limit", "facets", "explain", "as_of", "group_by", "rerank"))
+NOT_REPLAYED = frozenset(("facets", "explain", OWN_VECTOR))
+NOT_COMPARED = NOT_REPLAYED | {"limit", "as_of", "group_by", "rerank"}
 """Search parameters that a preview ignores: it compares single entries of today, by the settings."""
 
 

@@ -116,6 +116,9 @@ ELSEWHERE = frozenset({
 })  # fmt: skip
 """Fields that are not among a receipt's options: the query itself, and fields whose resolved values it stores."""
 
+OWN_VECTOR = "query_embedding"
+"""The option of a receipt that is true if the search came with a vector, which is not kept."""
+
 OPTIONS = tuple((f.name, f.default) for f in fields(SearchQuery) if f.name not in ELSEWHERE)
 
 
@@ -136,6 +139,8 @@ def make_receipt(plan: Plan, ranking: Ranking, **search: Any) -> SearchReceipt:
     """
     query = plan.query
     chosen = {name: value for name, default in OPTIONS if (value := getattr(query, name)) != default}
+    if query.query_embedding is not None:
+        chosen[OWN_VECTOR] = True
     return SearchReceipt(
         mode=query.mode,
         model=plan.tenant.model.info,
@@ -241,10 +246,10 @@ class Answered:
 
 
 def without_vector(plan: Plan) -> Plan:
-    """The plan without a vector that the caller gave: no record has it, and it can take 100 KB."""
+    """The plan with one number in place of a vector that the caller gave: no record has it, and it can take 100 KB."""
     if plan.query.query_embedding is None:
         return plan
-    return replace(plan, query=replace(plan.query, query_embedding=None))
+    return replace(plan, query=replace(plan.query, query_embedding=(1.0,)))
 
 
 def estimate_size(plan: Plan, ranking: Ranking, subject: str, principals: Sequence[str] = ()) -> int:

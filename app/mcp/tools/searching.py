@@ -5,7 +5,7 @@ from app.contract.receipts import Feedback
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import WhyNot, read_entry_key
 from app.contract.tools import SavedSearches, SearchAnswer, ShownRelations
-from app.contract.validation import validate
+from app.contract.validation import amend, validate
 from app.contract.vocabulary import MAX_LIMIT
 from app.errors import InvalidInput
 from app.mcp.answers.entries import answer_related, answer_saved_searches
@@ -28,7 +28,11 @@ async def _search(arguments: KbSearchArguments, call: Call) -> ToolAnswer:
 
 
 async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> ToolAnswer:
-    return answer_search(await call.search(arguments.to_query()))
+    query = arguments.to_query()
+    if "top_k" not in arguments.model_fields_set:
+        most = (await call.services.tenants.context(call.tenant_id)).settings.max_limit
+        query = amend(query, limit=min(arguments.top_k, most or arguments.top_k))
+    return answer_search(await call.search(query))
 
 
 async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:

@@ -558,7 +558,9 @@ class Receipt(Answer):
     rrf_k: int
     fusion: str
     options: dict[str, Any]
-    """The other fields of the request, without those with their default."""
+    """The other fields of the request, without those with their default; `query_embedding` is true if it had
+    one.
+    """
     ranking: list[RankedEntry]
     """Every candidate, best first."""
     version: str

@@ -546,8 +546,10 @@ export interface paths {
          *     minutes it is `refused`. A new URL is asked again.
          *
          *     Messages are signed according to
-         *     [Standard Webhooks](https://www.standardwebhooks.com); the `webhook-id` is the same for the same entry with the same
-         *     content. Without a 2xx response, delivery is retried for two days. Only this response contains the secret.
+         *     [Standard Webhooks](https://www.standardwebhooks.com); a message has one `webhook-id` however often it is sent. An
+         *     entry is sent again when it has another content, title, type, scope or confidence, other tags, roles or metadata,
+         *     or is verified, also when it returns to what was sent before. Without a 2xx response, delivery is retried for two
+         *     days. Only this response contains the secret.
          */
         post: operations["subscribe"];
         /**
@@ -4289,7 +4291,7 @@ export interface components {
         ReplayRequest: {
             /**
              * Query
-             * @description Needed unless the tenant keeps query texts.
+             * @description Needed if the receipt does not have it.
              */
             query?: string | null;
             /**
@@ -4908,7 +4910,7 @@ export interface components {
             fusion: "rrf" | "score";
             /**
              * Options
-             * @description The other fields of the request, without those with their default.
+             * @description The other fields of the request, without those with their default; `query_embedding` is true if it had one.
              */
             options: {
                 [key: string]: unknown;

@@ -382,10 +382,19 @@ async def test_a_search_of_the_past_is_replayed_as_of_its_own_time(services: Ser
 async def test_the_query_must_be_that_of_the_search(services: Services, kept: Tenant, other_tenant: Tenant) -> None:
     await services.tenants.change_settings(kept.id, SettingsPatch(keep_query_text=False))
     result = await run(services, kept)
-    with pytest.raises(InvalidInput, match="does not keep"):
+    with pytest.raises(InvalidInput, match="is not kept"):
         await replay(services, kept, result)
     with pytest.raises(InvalidInput, match="is not the query"):
         await replay(services, kept, result, query="another")
     assert (await replay(services, kept, result, query=QUERY)).same
     with pytest.raises(SearchNotFound):
         await replay(services, other_tenant, result, query=QUERY)
+
+
+async def test_a_search_with_a_vector_is_replayed_with_one(services: Services, kept: Tenant) -> None:
+    vector = [1.0] + [0.0] * 15
+    own, other = await run(services, kept, query_embedding=vector), await run(services, kept)
+    assert (await replay(services, kept, own, query_embedding=vector)).same
+    for result, given in ((own, {}), (other, {"query_embedding": vector})):
+        with pytest.raises(InvalidInput, match="query_embedding: must be given if the search had one"):
+            await replay(services, kept, result, **given)

@@ -68,6 +68,22 @@ async def test_hybrid_search_accepts_a_vector_weights_and_up_to_a_hundred(
     assert provider.queries == []
 
 
+async def test_hybrid_search_without_a_number_of_hits_keeps_the_tenants_limit(
+    app: FastAPI, admin: Caller, reader: Caller
+) -> None:
+    for about in ("opening hours", "cranes", "pilots and tugs", "the ferry to Kiel", "customs", "lights at night"):
+        await admin.add(f"The harbour and {about}")
+    assert (await admin.patch("/admin/settings", {"max_limit": 3})).status_code == 200
+    async with connect(app, reader.token) as client:
+        found, _ = await succeed(client, "hybrid_search", query_text="harbour")
+        assert len(found["results"]) == 3
+        problem = await fail(client, "hybrid_search", 422, query_text="harbour", top_k=4)
+        assert [error["field"] for error in problem["errors"]] == ["top_k"]
+        assert (await admin.patch("/admin/settings", {"max_limit": 50})).status_code == 200
+        found, _ = await succeed(client, "hybrid_search", query_text="harbour")
+    assert len(found["results"]) == 5
+
+
 async def test_kb_get_related_answers_as_http_does(app: FastAPI, admin: Caller, reader: Caller) -> None:
     parent = await admin.add("Handbook of the harbour office", title="Handbook")
     child = await admin.add(HARBOUR, parent_id=parent["id"])
