@@ -9,6 +9,7 @@ import pytest
 from app.auth.principal import Role
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_problem
 from tests.isolation.readers.conftest import Join
 
 TIMES = re.compile(r'"(request_id|\w+_ms)": ?("\w+"|\d+)')
@@ -170,3 +171,15 @@ async def test_the_explanation_of_a_later_page_has_no_entry_that_was_hidden_sinc
     assert [hit["id"] for hit in page["results"]] == [third]
     assert [(hit["id"], hit["rank"]) for hit in page["debug_info"]["hits"]] == [(third, 3)]
     assert second not in str(page)
+
+
+async def test_a_cursor_of_lost_rights_tells_nothing(join: Join) -> None:
+    ann, less, more = join("ann", "finance"), join("ann"), join("ann", "finance", "board")
+    for n in range(4):
+        await ann.add(f"The payroll of month {n}", readers=["group:finance"])
+    first = await ann.search("payroll", mode="keyword", limit=1)
+    asked = {"query": "payroll", "cursor": first["metadata"]["next_cursor"]}
+    problem = expect_problem(await less.post("/knowledge/search", asked), 410)
+    assert "lost rights" in problem["detail"]
+    for caller in (ann, more):
+        assert (await caller.search(**asked))["metadata"]["total"] == 4
