@@ -11,7 +11,10 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t")
-_MARKS = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
+_MARKS = re.compile(
+    r"!?\[([^\]]*)\]\([^)]*\)|(?<!`)</?(?:a|b|br|code|em|font|i|img|kbd|small|span|strong|sub|sup|u)\b[^<>]*>(?!`)"
+    r"|[ \t]\{[#.:][^{}]*\}$|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}"
+)
 # The line below the header of a table, and the bars between its cells.
 _DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-++:?[ \t]*)*+\|?[ \t]*$")
 _BAR = re.compile(r"(?<!\\)\|")

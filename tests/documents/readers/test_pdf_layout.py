@@ -189,6 +189,18 @@ def test_font_with_wide_stems_is_not_bold_and_bold_code_is_not_a_heading() -> No
     assert [heading.title for heading in read_drawn(page).headings] == ["Firing"]
 
 
+def test_title_and_the_heading_below_it_are_two_and_the_lines_of_a_title_are_one() -> None:
+    page = write_text("Rules of the harbour", 200, 800, size=18) + write_text("Scope", 60, 778, size=18)
+    assert [h.title for h in read_drawn(page + write_lines(PROSE, 60, 740)).headings] == [
+        "Rules of the harbour",
+        "Scope",
+    ]
+    page = write_text("Rules of the harbour of", 200, 800, size=18) + write_text("Eckernförde", 246, 778, size=18)
+    assert [h.title for h in read_drawn(page + write_lines(PROSE, 60, 740)).headings] == [
+        "Rules of the harbour of Eckernförde"
+    ]
+
+
 def test_running_lines_are_removed_and_the_text_goes_on() -> None:
     pages = []
     for number in range(1, 6):

@@ -82,6 +82,19 @@ def test_markdown_headings_are_found_outside_code() -> None:
         assert document.text[heading.start :].startswith(beginning)
 
 
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ('<a name="x"></a>Errors & *faults* {#errs}', "Errors & faults"),
+        ("The <code>List<String></code> in {braces}", "The List<String> in {braces}"),
+        ("The `<a>` element, a < b", "The <a> element, a < b"),
+    ],
+)
+def test_markup_in_markdown_headings_is_left_out(written: str, title: str) -> None:
+    document = markdown.parse(f"## {written}\n\ntext\n", ParseLimits())
+    assert [heading.title for heading in document.headings] == [title]
+
+
 def test_markdown_title_is_from_front_matter_or_the_only_top_heading() -> None:
     assert markdown.parse(MARKDOWN, LIMITS).title == "The Guide"
     assert markdown.parse("## Sub\n# Top\n", LIMITS).title == "Top"

@@ -272,12 +272,12 @@ def _group(lines: list[_Line], body: float, outline: PageOutline) -> Iterator[Bl
     contents = _are_contents(lines)
     gaps = [above.y - line.y for above, line in pairwise(lines)]
     leading = median([gap for gap in gaps if gap > 0] or [12.0])
-    for group in cut_runs(lines, lambda group, line: _breaks(group, line, leading)):
+    for group in cut_runs(lines, lambda group, line: _breaks(group, line, leading, body)):
         yield from _cut_group(group, body, contents)
 
 
-def _breaks(group: Sequence[_Line], line: _Line, leading: float) -> bool:
-    """Whether a line begins another block: by a gap, another font, or the outline."""
+def _breaks(group: Sequence[_Line], line: _Line, leading: float, body: float) -> bool:
+    """Whether a line begins another block: by a gap, another font or the outline, or a heading set elsewhere."""
     above = group[-1]
     if above.tag is not line.tag:
         return True
@@ -288,6 +288,9 @@ def _breaks(group: Sequence[_Line], line: _Line, leading: float) -> bool:
     if gap <= 0 or gap > _GAP * usual + 0.5:
         return True
     if abs(above.size - line.size) > _SIZE * max(above.size, line.size):
+        return True
+    shifts = (above.x0 - line.x0, above.x1 - line.x1, (above.x0 + above.x1 - line.x0 - line.x1) / 2)
+    if line.size >= _LARGER * body and min(map(abs, shifts)) > line.size:
         return True
     if above.bold != line.bold and (all(other.bold for other in group) or line.bold):
         return True

@@ -337,7 +337,9 @@ def _find_apart(row: Sequence[Piece], right: float) -> Iterator[int]:
         yield int(first.text)
 
 
-_PROGRAM_TITLE = re.compile(r"^(?:untitled|unknown|microsoft \w+ - .*|.*\.(?:docx?|tex|dvi|indd|qxd|pdf|pptx?))$", re.I)
+_PROGRAM_TITLE = re.compile(
+    r"^(?:\(anonymous\)|untitled|unknown|microsoft \w+ - .*|.*\.(?:docx?|tex|dvi|indd|qxd|pdf|pptx?))$", re.I
+)
 _BATCH = 50
 """Pages whose lines are in memory together."""
 _SAMPLE = 500
