@@ -114,8 +114,11 @@ def describe_search(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     form = SearchForm.of_request(request)
     for name, field in INPUTS.items():
         if name in form.values and name not in UNSAID:
-            numbers = request.get(name) if name == "query_embedding" else None
-            yield field.label, f"{len(numbers)} numbers" if numbers else field.say(form.values[name])
+            vector = request.get(name) if name == "query_embedding" else None
+            if vector is True:  # of a receipt, which does not have it
+                yield field.label, "given"
+            else:
+                yield field.label, f"{len(vector)} numbers" if vector else field.say(form.values[name])
 
 
 def _tidy(values: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:

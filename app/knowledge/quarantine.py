@@ -21,9 +21,9 @@ from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
 from app.db.database import Database
 from app.db.queries import audit, entries, quarantine
 from app.db.queries.assets import ChunkRow, Inherited
-from app.db.queries.quarantine import ScreenedEntry
+from app.db.queries.quarantine import ScreenedChunk, ScreenedEntry
 from app.db.session import TenantSession
-from app.documents.screening.screen import screen
+from app.documents.screening.screen import find, flags_of_spans, screen
 from app.errors import Quarantined
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
@@ -198,24 +198,37 @@ def add_inherited(rows: list[ChunkRow], name: str, inherited: Inherited) -> list
 async def flag_chunks(session: TenantSession, asset_id: UUID, before: Sequence[Flag], flags: Sequence[Flag]) -> None:
     """Give the chunks of an asset the flags of the fields that it has now, and judge these chunks again.
 
-    A flag of the fields `before` is removed where the texts of a chunk and of those next to it do not have it.
+    A flag of the fields `before` is removed where neither the text of the asset nor a field of the chunk has it.
     """
     if (policy := await quarantine.fetch_policy(session)) == "keep":
         return
     gone = [flag for flag in before if flag not in flags and flag != _HIDDEN]
-    cleared = {}
-    for chunk in await quarantine.fetch_chunks_with(session, asset_id, gone) if gone else ():
-        text = _joined(chunk.title, chunk.content, chunk.tags, chunk.metadata)
-        found = screen(text) if len(text) <= INLINE else await asyncio.to_thread(screen, text)
-        kept = [flag for flag in flags_of(chunk.metadata) if flag in found or flag not in gone]
-        if kept != flags_of(chunk.metadata):
-            cleared[chunk.id] = kept
-    if cleared:
+    chunks, text = await quarantine.fetch_chunks_with(session, asset_id, gone) if gone else ((), "")
+    if chunks:
+        kept = await asyncio.to_thread(_keep_flags, chunks, text, gone)
+        cleared = {chunk.id: left for chunk, left in zip(chunks, kept, strict=True) if left != flags_of(chunk.metadata)}
         await quarantine.set_flags(session, cleared)
         await judge(session, [*cleared], policy)
         await quarantine.count_flags(session, asset_id)
     if flags:
         await judge_chunks(session, asset_id, await quarantine.add_flags(session, asset_id, flags, FLAGS), policy)
+
+
+def _keep_flags(chunks: Sequence[ScreenedChunk], text: str, gone: Sequence[Flag]) -> list[list[Flag]]:
+    """The flags of chunks without those of `gone` that neither their own fields nor their part of the text has.
+
+    Where the places of the chunks were edited, they keep all.
+    """
+    places = [(chunk.char_start, chunk.char_end) for chunk in chunks]
+    spans = [(int(start), int(end)) for start, end in places if start is not None and end is not None and start < end]
+    if len(spans) < len(chunks) or spans != sorted(spans) or spans[-1][1] > len(text):
+        return [flags_of(chunk.metadata) for chunk in chunks]
+    of_text = flags_of_spans(find(text), spans)
+    kept = []
+    for chunk, found in zip(chunks, of_text, strict=True):
+        own = {*found, *screen_fields(chunk.title, chunk.content, chunk.tags, chunk.metadata)}
+        kept.append([flag for flag in flags_of(chunk.metadata) if flag in own or flag not in gone])
+    return kept
 
 
 async def judge_chunks(

@@ -282,10 +282,12 @@ async def test_every_parameter_reaches_the_service(browser: Browser, admin: Call
     assert page.status == 200
     await api_services.journal.flush()
     receipt = (await admin.get(f"/admin/searches/{search_id(page)}")).json()
-    options = {name: value for name, value in asked.items() if name not in ELSEWHERE}
+    options = {name: value for name, value in asked.items() if name not in ELSEWHERE} | {"query_embedding": True}
     assert receipt["options"] == options
     for name in ELSEWHERE - {"query_embedding"}:
         assert receipt[name] == asked[name], name
+    shown = await browser.get(f"/console/receipts/{search_id(page)}")
+    assert "given" in shown.one("main").text_content()
     # The given vector replaces the query's own: the provider was not called.
     assert "embedding 0" in page.one(".times").text_content()
     names = {e.get("name") for e in page.one("#search").cssselect("input, select, textarea")}

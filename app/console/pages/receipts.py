@@ -13,6 +13,7 @@ from app.contract.fields import MAX_SUBJECT_CHARACTERS
 from app.contract.receipts import Receipt, Replay
 from app.errors import InvalidInput
 from app.knowledge.presentation import describe_degradation
+from app.knowledge.search.journal import OWN_VECTOR
 from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
@@ -95,8 +96,8 @@ async def _show(
 
 
 def _address(receipt: Receipt) -> str | None:
-    """The page of the same search now; None if its query is not kept, or too long for a URL."""
-    if receipt.query is None:
+    """The page of the same search now; None if its query or its vector is not kept, or it is too long for a URL."""
+    if receipt.query is None or OWN_VECTOR in receipt.options:
         return None
     form = SearchForm.of_request({"query": receipt.query, "mode": receipt.mode, **receipt.options})
     return None if form.is_long else form.address()

@@ -105,7 +105,7 @@ async def write_change(
         titles=titles if titles[0] != titles[1] else None,
     )
     touched = await change_chunks(session, stored.id, change) if change != ChunkChange(place=change.place) else []
-    before, flags = (screen_fields(a.title, a.name, a.tags, a.metadata) for a in (stored, wanted))
+    before, flags = (screen_fields(a.shown_title, a.name, a.tags, a.metadata) for a in (stored, wanted))
     if before or flags:
         await flag_chunks(session, stored.id, before, flags)
     if touched:

@@ -152,10 +152,37 @@ async def test_a_corrected_field_ends_the_flags_that_it_gave_to_chunks(
     assert flagged.quarantined_chunks == flagged.flags["instructions"] == flagged.chunks > 3
     await services.assets.change(tenant.id, asset.id, corrected)
     after = await services.assets.get(tenant.id, asset.id)
-    # Next to the chunk with the order, part of it may be in another one.
-    assert after.flags["instructions"] == after.quarantined_chunks <= 3
+    assert (after.flags, after.quarantined_chunks) == (before.flags, before.quarantined_chunks)
     for chunk in await chunks_of(services, tenant, asset):
-        assert ("flags" in chunk.metadata) or ORDER not in chunk.content
+        assert ("flags" in chunk.metadata) == (ORDER in chunk.content)
+
+
+async def test_the_title_of_a_file_flags_its_chunks_when_it_is_shown_again(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    await choose(services, tenant, "quarantine")
+    page = f"<title>{ORDER}</title><p>The harbour opens at six in the morning.</p>"
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.html", page.encode()))
+    await run_jobs()
+    for title, quarantined in ((ORDER, 1), ("A plan", 0), (None, 1)):
+        await services.assets.change(tenant.id, asset.id, AssetPatch(title=title))
+        assert (await services.assets.get(tenant.id, asset.id)).quarantined_chunks == quarantined
+
+
+async def test_a_secret_that_is_cut_in_two_keeps_its_flag_when_a_field_is_corrected(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    await choose(services, tenant, "quarantine")
+    key = "-----BEGIN PRIVATE KEY-----\n" + "\n".join("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw" * 2 for _ in range(80))
+    text = f"{'The harbour opens. ' * 90}\n\n{key}\n-----END PRIVATE KEY-----\n"
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", text.encode()))
+    await run_jobs()
+    before = await services.assets.get(tenant.id, asset.id)
+    assert before.flags["secret"] == before.quarantined_chunks
+    await services.assets.change(tenant.id, asset.id, AssetPatch(title=TOKEN))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(title="A plan"))
+    after = await services.assets.get(tenant.id, asset.id)
+    assert (after.flags, after.quarantined_chunks) == (before.flags, before.quarantined_chunks)
 
 
 async def test_the_name_of_a_file_is_screened(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
