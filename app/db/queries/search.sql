@@ -160,7 +160,8 @@ select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['engli
 -- Words to search for in place of words of the query that no entry has: for the last word a query for all words that begin
 -- with it, for others the tenant's most similar word, and for each whether it is a part of longer words.
 --
--- A stop word of a language of the tenant is neither completed nor corrected, nor a correction. An identifier is completed as a whole, before its last part.
+-- A stop word of a language of the tenant is neither completed nor corrected, nor a correction in entries
+-- of this language. An identifier is completed as a whole, before its last part.
 --
 -- The most similar word differs by one letter or by the order of two, if there is one; with :strict, others are not
 -- considered, nor words that only have another ending. Where that is found for one of a word's lexemes, those of other
@@ -228,10 +229,11 @@ with languages as materialized (
                  else c.near or c.likeness >= 0.4 and length(w.lexeme) > 3 end
       order by c.near desc, c.likeness desc, c.entries desc, c.lexeme limit 1) near
    where near.lexeme <> w.lexeme
-     and not exists (select from languages l where length(text_lexemes(l.language, near.lexeme)) = 0)
      and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}'
      -- The statistics may count entries that were deleted or hidden since.
-     and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(near.lexeme)]) <> '{}'
+     and exists (select from languages l
+                  where length(text_lexemes(l.language, near.lexeme)) > 0
+                    and keyword.matched_queries(:tenant_id, l.language, array[keyword.word_query(near.lexeme)]) <> '{}')
 ), parts as materialized (
   -- A word that differs by one letter is more likely to be meant than one that contains the other.
   select p.asked, p.replaced

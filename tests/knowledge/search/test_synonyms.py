@@ -105,3 +105,15 @@ async def test_an_identifier_with_a_synonym_is_still_found_as_a_whole(services: 
     assert isinstance(keyword, KeywordExplanation)
     assert keyword.strategy == "whole_identifier"
     assert keyword.synonyms == {"ERR_4012": ["E-4012"]}
+
+
+@pytest.mark.parametrize("rule", ["ERR, error", "4012, four thousand", "ERR_4012, jam"])
+async def test_a_synonym_hides_no_part_of_an_identifier_that_no_entry_has(
+    services: Services, tenant: Tenant, rule: str
+) -> None:
+    parts, *_ = await write(services, tenant, "Fault ERR 4012 stops it.", "An error.", "Four thousand.", "A jam.")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(synonyms=[rule]))
+    query = SearchQuery("ERR_4012", mode="keyword")
+    assert parts in [hit.id for hit in await services.search.search(tenant.id, query)]
+    (whole,) = await write(services, tenant, "It is ERR_4012 that stops it.")
+    assert whole in [hit.id for hit in await services.search.search(tenant.id, query)]

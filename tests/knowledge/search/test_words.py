@@ -554,6 +554,9 @@ async def test_a_stop_word_is_neither_corrected_nor_a_correction(services: Servi
     for query in ("Wer ist hier?", "wer ist", "wee thes"):
         result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert keyword_leg_of(result).corrections == {}, query
+    await write(services, tenant, "The war was over in May.", language="english")
+    result = await services.search.search(tenant.id, SearchQuery(query="waar", mode="keyword", explain=True))
+    assert keyword_leg_of(result).corrections == {"waar": "war"}, "a stop word only in another language"
 
 
 @pytest.mark.parametrize("word", ["_a" * 1_500, "foo_bar" * 1_000, "3.14" * 2_000, "x_" * 4_000 + "the", "a" * 9_900])

@@ -263,7 +263,11 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: 
     with span("keyword") as seen:
         if is_identifier(text):
             # Entries with a part of the identifier count only if no entry has it as a whole.
-            found = await db.match_words(session, replace(asked, whole=True, compound_words=(), parts=(), spellings=()))
+            only = replace(asked, whole=True, compound_words=(), parts=(), spellings=(), synonyms=())
+            found = await db.match_words(session, only)
+            named = tuple(pair for pair in asked.synonyms if pair[0].casefold() == text.casefold())
+            if found.hits and named:
+                found = await db.match_words(session, replace(only, synonyms=named))
         whole = bool(found.hits)
         if not whole:
             found = await db.match_words(session, asked)
