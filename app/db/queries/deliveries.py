@@ -123,7 +123,7 @@ class OutboxWork:
 
 
 async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> QueuedDeliveries:
-    """Queue deliveries, up to `most` for each subscription, except those that wait or were an entry's last ones."""
+    """Queue deliveries, up to `most` for each subscription, except those that wait or were the last of an entry."""
     return await session.fetch_only_as(
         QueuedDeliveries,
         SQL["put"],

@@ -44,25 +44,40 @@ select d.destination, t.granted, t.wait_seconds
 
 -- name: put
 -- Messages that were sent or are waiting are not queued again. A message that was superseded by a change is queued again
--- when the entry returns to that state; one that was sent, after another one of the entry, gets an id of its own. Messages
--- over a subscription's limit are dropped.
-with latest as (
-  select distinct on (d.saved_search_id, d.entry_id) d.saved_search_id, d.entry_id, d.fingerprint,
-         count(*) over (partition by d.saved_search_id, d.entry_id) as sent
-    from deliveries d
-   where d.tenant_id = :tenant_id and d.saved_search_id = any (:saved_search_ids::uuid[])
-     and d.entry_id = any (:entry_ids::uuid[]) and d.state <> 'overtaken'
-     and exists (select from entries e where e.tenant_id = :tenant_id and e.id = d.entry_id and e.asset_id is null)
-   order by d.saved_search_id, d.entry_id, d.created_at desc
-), new as (
-  select case when l.fingerprint <> n.fingerprint
-                and exists (select from deliveries d where d.tenant_id = :tenant_id and d.id = n.id and d.state in ('delivered', 'given_up'))
-              then md5(n.id::text || l.sent)::uuid else n.id end as id,
-         n.saved_search_id, n.entry_id, n.fingerprint, n.finding,
-         row_number() over (partition by n.saved_search_id) as place
+-- when the entry returns to that state; one that was sent, or tried, before another one of the entry was delivered, is a new
+-- message. Chunks have one message for each content. Messages over a subscription's limit are dropped.
+with given as (
+  select *
     from unnest(:ids::uuid[], :saved_search_ids::uuid[], :entry_ids::uuid[], :fingerprints::bytea[], :findings::jsonb[])
-           n (id, saved_search_id, entry_id, fingerprint, finding)
-    left join latest l on l.saved_search_id = n.saved_search_id and l.entry_id = n.entry_id
+           g (id, saved_search_id, entry_id, fingerprint, finding)
+), known as materialized (
+  select g.id, g.saved_search_id, g.entry_id, g.fingerprint,
+         case when d.state in ('delivered', 'given_up') then d.ended_at else d.created_at end as at
+    from given g join deliveries d on d.tenant_id = :tenant_id and d.id = g.id
+   where (d.state in ('delivered', 'given_up') or d.attempts > 0)
+     and exists (select from entries e where e.tenant_id = :tenant_id and e.id = g.entry_id and e.asset_id is null)
+), others as materialized (
+  select d.id, d.saved_search_id, d.entry_id, d.fingerprint, d.state, d.ended_at
+    from deliveries d
+   where exists (select from known) and d.tenant_id = :tenant_id and d.state in ('delivered', 'waiting')
+     and d.saved_search_id = any (array(select saved_search_id from known))
+     and d.entry_id = any (array(select entry_id from known))
+), repeated as (
+  select k.id, coalesce(w.id, gen_random_uuid()) as new_id
+    from known k
+   cross join lateral (
+     select o.fingerprint, o.ended_at from others o
+      where o.saved_search_id = k.saved_search_id and o.entry_id = k.entry_id and o.state = 'delivered'
+      order by o.ended_at desc limit 1) last
+    left join lateral (
+     select o.id from others o
+      where o.saved_search_id = k.saved_search_id and o.entry_id = k.entry_id and o.fingerprint = k.fingerprint
+        and o.state = 'waiting' and o.id <> k.id limit 1) w on true
+   where last.fingerprint <> k.fingerprint and last.ended_at > k.at
+), new as (
+  select coalesce(r.new_id, g.id) as id, g.saved_search_id, g.entry_id, g.fingerprint, g.finding,
+         row_number() over (partition by g.saved_search_id) as place
+    from given g left join repeated r on r.id = g.id
 ), rooms as (
   select u.saved_search_id, :most::bigint - w.waiting as room
     from subscriptions u cross join lateral (

@@ -146,6 +146,32 @@ async def test_an_entry_that_returns_to_earlier_content_is_sent_again(desk: Desk
     assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 4
 
 
+async def test_an_entry_whose_message_failed_is_sent_as_a_new_one_after_another(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.answer = lambda number: "500 Oh" if number == 1 else "200 OK"
+    entry = await desk.write("The harbour is lit")
+    await desk.work()
+    for content in ("The harbour is dark", "The harbour is lit", "The harbour is dark"):
+        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
+        await desk.hasten()
+    assert [content.split()[-1] for content in desk.contents] == ["lit", "dark", "lit", "dark"]
+    assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 4
+
+
+async def test_an_entry_that_returns_to_what_was_sent_last_is_not_sent_again(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    entry = await desk.write("The harbour is lit")
+    await desk.work()
+    for content in ("The harbour is dark", "The harbour is open", "The harbour is lit"):
+        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
+        await desk.match()
+    await desk.hasten()
+    for content in ("The harbour is dark", "The harbour is lit"):
+        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
+        await desk.hasten()
+    assert [content.split()[-1] for content in desk.contents] == ["lit", "dark", "lit"]
+
+
 async def test_an_unchanged_chunk_of_a_documents_next_version_is_not_sent_again(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     long = b" ".join(b"Ship %d lies in the harbour of town %d." % (n, n * n) for n in range(60))
