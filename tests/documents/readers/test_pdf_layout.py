@@ -269,6 +269,49 @@ def test_page_numbers_are_removed_with_the_running_heads_next_to_them(write: Cal
     assert lines == []
 
 
+@pytest.mark.parametrize(
+    "firsts",
+    [
+        ("1848", "1871", "1918", "1949", "1990"),
+        ("42 %", "17 %", "9 %", "12 %", "30 %"),
+        ("1 | Plan of pier c", "2 | Depth of pier d", "3 | Owners of pier e", "4 | Fees of pier f", "5 | Keys"),
+        ("See page 1 for the bell", "See page 2 for the gate", "See page 3 for keys", "See page 4", "Page 5 has all"),
+    ],
+)
+@pytest.mark.parametrize("y", [815, 30])
+def test_lines_that_differ_in_more_than_a_page_number_are_kept(firsts: Sequence[str], y: int) -> None:
+    for size in (10, 18):
+        pages = [
+            write_text(line, 60, y, size=size) + write_lines([*PROSE[number:], *PROSE[:number]], 60, 780)
+            for number, line in enumerate(firsts, start=1)
+        ]
+        text = read_drawn(*pages).text
+        assert [line for line in firsts if line not in text] == []
+
+
+def test_running_heads_that_look_like_headings_are_removed() -> None:
+    for size, font in ((10, "F2"), (12, "F1")):
+        pages = [
+            write_text("Annual Report 2023", 60, 815, size=size, font=font)
+            + write_text(str(number), 500, 815, size=size, font=font)
+            + write_text(f"Confidential - page {number} of 14", 60, 30, size=size, font=font)
+            + write_lines([*PROSE[number % 7 :], *PROSE[: number % 7]], 60, 780)
+            for number in range(1, 15)
+        ]
+        document = read_drawn(*pages)
+        assert not document.headings
+        assert not re.search(r"\d", document.text)
+
+
+def test_text_of_a_page_without_running_lines_is_kept_where_others_have_them() -> None:
+    pages = [
+        write_lines([*PROSE[number % 7 :], *PROSE[: number % 7]], 60, 780)
+        + write_text("The last line of this page." if number == 5 else str(number), 290, 60)
+        for number in range(1, 10)
+    ]
+    assert "The last line of this page." in read_drawn(*pages).text
+
+
 def test_forms_in_rules_at_the_top_of_pages_are_kept() -> None:
     frame = "".join(write_rule(50, y, 540, y) for y in (790, 805, 820))
     frame += "".join(write_rule(x, 790, x, 820) for x in (50, 200, 540))

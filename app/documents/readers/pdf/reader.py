@@ -1,11 +1,12 @@
 """Read PDF files through PDFium in batches of pages, without running lines and in reading order."""
 
+import math
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 import pypdfium2
@@ -207,21 +208,28 @@ _NUMBER = re.compile(r"\d+|\b(?=[clxvi])c{0,3}(?:x[cl]|l?x{0,3})(?:i[xv]|v?i{0,3
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SHORT = re.compile(r"\d{1,4}")
 _AMOUNT = re.compile(r"\d[.,:]\d|\d{5}")
-_PARTED = re.compile(
-    r"^\W*(\d{1,4})\s+[|·•–—]|[|·•–—]\s+(\d{1,4})\W*$|\b(?:page|p\.|seite|página|pagina)\s?(\d{1,4})\b", re.I
-)
-"""A page number that a sign or a word sets apart from a running head: Harbour | 3."""
+_NAMED = re.compile(r"\b(?:page|p\.|seite|p[áa]gina|blatt|folie|slide|bladzijde|лист)\s?(\d{1,4})\b", re.I)
+_SIGNED = re.compile(r"^\W*(\d{1,4})\s+[|·•–—]|[|·•–—]\s+(\d{1,4})\W*$")
+"""A page number that a sign sets apart from a running head: Harbour | 3."""
+_OF = re.compile(r"\b(\d{1,4})\s?/\s?(\d{1,4})\W*$")
+_AFTER = 20
+"""Numbers of pages may be this much higher than the number of pages of the file, where nothing else tells them."""
+
+_Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """An outer line of a page: what other pages share with it if it is a running line, the same text or a page number,
-    and whether it looks like a heading."""
+    """An outer line of a page, at a place and in a size.
+
+    It is a running line if other pages have one of its keys, or a number in it runs with the pages, and the rest of the
+    line is the same: `numbers` has the key of both for each.
+    """
 
     pieces: tuple[Piece, ...]
-    keys: tuple[tuple[object, ...], ...]
-    numbers: tuple[tuple[object, ...], ...]
-    place: tuple[str, int]
+    keys: tuple[_Key, ...]
+    numbers: tuple[tuple[_Key, _Key], ...]
+    place: tuple[str, int, float]
     heads: bool
     alone: bool
 
@@ -230,10 +238,10 @@ class Furniture:
     """Counts the outer lines of the pages, a batch of pages after the other."""
 
     def __init__(self, total_pages: int) -> None:
-        self._few = total_pages <= _FEW_PAGES
-        self._counts: Counter[tuple[object, ...]] = Counter()
-        self._places: Counter[tuple[str, int]] = Counter()
-        self._tables: Counter[tuple[object, ...]] = Counter()
+        self._total = total_pages
+        self._counts: Counter[_Key] = Counter()
+        self._places: Counter[_Key] = Counter()
+        self._tables: Counter[_Key] = Counter()
         self._pages = 0
 
     def remove(self, pages: Sequence["_Page"]) -> None:
@@ -241,11 +249,11 @@ class Furniture:
         sizes: Counter[float] = Counter()
         for piece in chain.from_iterable(page.pieces for page in pages):
             sizes[piece.size] += sum(len(word.text) for word in piece.words)
-        large = _LARGE * max(sizes, key=lambda size: sizes[size], default=10.0)
-        rows = [list(_list_rows(page, large)) for page in pages]
-        for sides in rows:
-            lines = [row for side in sides for row in side if not row.alone]
-            self._counts.update({key for row in lines for key in (*row.keys, *row.numbers)})
+        body = max(sizes, key=lambda size: sizes[size], default=10.0)
+        rows = [list(self._list_rows(page, body)) for page in pages]
+        for row in chain.from_iterable(chain.from_iterable(rows)):
+            if not row.alone:
+                self._counts.update({*row.keys, *chain.from_iterable(row.numbers)})
         self._pages += len(pages)
         found = [[self._take(side) for side in sides] for sides in rows]
         for sides in found:
@@ -253,11 +261,11 @@ class Furniture:
         for page, sides, removed in zip(pages, rows, found, strict=True):
             gone = {id(piece) for side in removed for row in side for piece in row.pieces}
             for side, rows_removed in zip(sides, removed, strict=True):
-                rest = side[len(rows_removed) :]
                 # The name of a chapter of one page, at the place where all pages have one.
-                often = rest and 2 * self._places[rest[0].place] > self._pages > _FEW_PAGES
-                if often and not rows_removed and not rest[0].heads:
-                    gone.update(id(piece) for piece in rest[0].pieces)
+                rest = side[0] if side and not rows_removed and not side[0].heads else None
+                often = rest and 2 * self._places[rest.place] > self._pages > _FEW_PAGES
+                if rest and often and abs(rest.place[2] - body) > _SAME_SIZE:
+                    gone.update(id(piece) for piece in rest.pieces)
             page.pieces = [piece for piece in page.pieces if id(piece) not in gone]
             self._tables.update(key for table in page.tables for key in _name_table(table, page))
         for page in pages:
@@ -268,73 +276,90 @@ class Furniture:
             ]
 
     def _take(self, side: Sequence[_Row]) -> list[_Row]:
-        removed = []
-        for row in side:
-            running = any(self._counts[key] >= _LEAST_PAGES for key in (*row.keys, *row.numbers))
-            if not running and not (self._few and any(self._counts[key] > 1 for key in row.numbers)):
-                break
-            removed.append(row)
-        return removed
+        return list(takewhile(self._runs, side))
+
+    def _runs(self, row: _Row) -> bool:
+        same = _LEAST_PAGES if row.heads else 2
+        return any(self._counts[key] >= _LEAST_PAGES for key in row.keys) or any(
+            self._counts[number] >= (2 if self._total <= _FEW_PAGES else _LEAST_PAGES) and self._counts[rest] >= same
+            for number, rest in row.numbers
+        )
+
+    def _list_rows(self, page: "_Page", body: float) -> Iterator[list[_Row]]:
+        top = find_rows(piece for piece in page.pieces if piece.y > page.low + (1 - _ZONE) * page.height)
+        bottom = find_rows(piece for piece in page.pieces if piece.y < page.low + _ZONE * page.height)
+        middle = len(page.pieces) - sum(map(len, top)) - sum(map(len, bottom))
+        rows_of_page = len(top) + len(bottom) + middle
+        right = max((piece.x1 for piece in page.pieces), default=0.0)
+        for name, rows in (("top", top[:_MOST_ROWS]), ("bottom", bottom[::-1][:_MOST_ROWS])):
+            # A page of nothing else does not prove that a line repeats without being text.
+            yield [
+                self._describe(name, page.index, row, place + 1 >= rows_of_page, body, right)
+                for place, row in enumerate(rows)
+            ]
+
+    def _describe(self, side: str, index: int, row: Sequence[Piece], alone: bool, body: float, right: float) -> _Row:
+        text = " ".join(piece.text for piece in row)
+        place = (side, round(row[0].y), round(row[0].size, 1))
+        large = any(piece.size > _LARGE * body for piece in row)
+        heads = large or any(piece.bold or any(word.tag for word in piece.words) for piece in row)
+        if len(text) > _LONGEST:
+            return _Row(tuple(row), (), (), place, heads, alone)
+        keys: list[_Key] = [(place, text)]
+        numbers: list[tuple[str, int]] = []
+        bare = _read_bare(text.lower())
+        if bare and not (large and side == "top" and not _LETTERS.search(text)):
+            numbers, heads = [("#", number) for number in bare], False
+            if not text[0].isdigit():
+                keys.append((place, "#"))
+        elif not bare:
+            # Running heads are smaller than text, or where nothing else tells it, they have numbers of these pages.
+            most = math.inf if place[2] < body else self._total + _AFTER
+            numbers = [(rest, number) for rest, number in _find_apart(text, row, right) if number <= most]
+            numbers += [_cut(text, match) for match in _NAMED.finditer(text)]
+            numbers += [_cut(text, match) for match in _OF.finditer(text) if int(match[2]) == self._total]
+        pairs = [((place, "#", number - index), (place, rest)) for rest, number in numbers]
+        return _Row(tuple(row), tuple(keys), tuple(pairs), place, heads, alone)
 
 
-def _list_rows(page: "_Page", large: float) -> Iterator[list[_Row]]:
-    top = find_rows(piece for piece in page.pieces if piece.y > page.low + (1 - _ZONE) * page.height)
-    bottom = find_rows(piece for piece in page.pieces if piece.y < page.low + _ZONE * page.height)
-    middle = len(page.pieces) - sum(map(len, top)) - sum(map(len, bottom))
-    rows_of_page = len(top) + len(bottom) + middle
-    right = max((piece.x1 for piece in page.pieces), default=0.0)
-    for name, rows in (("top", top[:_MOST_ROWS]), ("bottom", bottom[::-1][:_MOST_ROWS])):
-        # A page of nothing else does not prove that a line repeats without being text.
-        yield [
-            _describe((name, round(row[0].y)), page.index, row, place + 1 >= rows_of_page, large, right)
-            for place, row in enumerate(rows)
-        ]
-
-
-def _name_table(table: Table, page: "_Page") -> list[tuple[object, ...]]:
+def _name_table(table: Table, page: "_Page") -> list[_Key]:
     """The place of a small table at the top or bottom of a page, with its text and with the page number in it."""
     middle = page.low + _ZONE * page.height < table.y < page.low + (1 - _ZONE) * page.height
     if middle or len(table.rows) > _MOST_ROWS:
         return []
     place = (round(table.x0), round(table.y), round(table.x1))
     text = " ".join(chain.from_iterable(table.rows))
-    return [(place, text), *((place, number - page.index) for number in _find_parted(text))]
+    return [(place, text), *((place, int(number) - page.index) for number in _NAMED.findall(text))]
 
 
-def _describe(
-    place: tuple[str, int], index: int, row: Sequence[Piece], alone: bool, large: float, right: float
-) -> _Row:
-    text = " ".join(piece.text for piece in row)
-    heads = any(piece.size > large or piece.bold or any(word.tag for word in piece.words) for piece in row)
-    keys, numbers = [(place, text)], []
-    if _is_bare(text.lower()):
-        keys.append((place, "#"))
-        numbers = [int(number) for number in re.findall(r"\d+", text)]
-    elif not heads and len(text) <= _LONGEST:
-        numbers = [*_find_parted(text), *_find_apart(row, right)]
-    tracks = tuple((place, number - index) for number in numbers)
-    return _Row(tuple(row), tuple(keys) if len(text) <= _LONGEST else (), tracks, place, heads, alone)
+def _read_bare(text: str) -> list[int]:
+    """The numbers of a line that is a page number, such as - 3 -, iv, and Page 3 of 10."""
+    if _AMOUNT.search(text):
+        return []
+    rest, count = _NUMBER.subn(" ", text)
+    if count > 2 or not all(map(_PAGE.fullmatch, _LETTERS.findall(rest))):
+        return []
+    return [int(number) if number.isdecimal() else _read_roman(number) for number in _NUMBER.findall(text)]
 
 
-def _is_bare(text: str) -> bool:
-    """Whether a line is a page number: - 3 -, iv, Page 3 of 10."""
-    if len(text) > _LONGEST or _AMOUNT.search(text):
-        return False
-    rest, numbers = _NUMBER.subn(" ", text)
-    return 1 <= numbers <= 2 and all(map(_PAGE.fullmatch, _LETTERS.findall(rest)))
+def _read_roman(number: str) -> int:
+    values = [{"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}[letter] for letter in number]
+    return sum(-value if value < after else value for value, after in zip(values, [*values[1:], 0], strict=True))
 
 
-def _find_parted(text: str) -> list[int]:
-    return [int(next(filter(None, match.groups()))) for match in _PARTED.finditer(text)]
+def _cut(text: str, match: re.Match[str]) -> tuple[str, int]:
+    group = 1 if match[1] else 2
+    return f"{text[: match.start(group)]}#{text[match.end(group) :]}", int(match[group])
 
 
-def _find_apart(row: Sequence[Piece], right: float) -> Iterator[int]:
-    """The numbers at the margins, far from the rest of the line."""
+def _find_apart(text: str, row: Sequence[Piece], right: float) -> Iterator[tuple[str, int]]:
+    """The numbers that a sign sets apart, or that are at the margins, far from the rest of the line, with the rest."""
+    yield from (_cut(text, match) for match in _SIGNED.finditer(text))
     first, last = row[0], row[-1]
     if len(row) > 1 and _SHORT.fullmatch(last.text) and last.x1 > right - last.size:
-        yield int(last.text)
+        yield " ".join(piece.text for piece in row[:-1]), int(last.text)
     if len(row) > 1 and _SHORT.fullmatch(first.text) and row[1].x0 - first.x1 > _FAR * first.size:
-        yield int(first.text)
+        yield " ".join(piece.text for piece in row[1:]), int(first.text)
 
 
 _PROGRAM_TITLE = re.compile(
