@@ -57,7 +57,7 @@ class _Writer:
         attached: list[Message] = []
         for part in _find_texts(mail, attached, depth):
             if part.get_content_type() == "text/html":
-                self._builder.add_document(page.parse(_decode(part), self._limits))
+                self._builder.add_document(page.parse(_decode(part), self._limits, whole=True))
             else:
                 self._builder.add(_decode(part))
         for part in attached:
@@ -106,9 +106,11 @@ def _find_texts(mail: Message, attached: list[Message], depth: int) -> Iterator[
         forms.append((list(_find_texts(part, others, depth + 1)), others))
     written = [form for form in forms if any(_decode(text).strip() for text in form[0])]
     plain = [form for form in written if form[0][0].get_content_type() == "text/plain"]
-    for texts, others in (plain or written)[:1]:
-        yield from texts
-        attached.extend(others)
+    for place, (texts, others) in enumerate(sorted(written, key=lambda form: form not in plain)):
+        if not place:
+            yield from texts
+        # Of a form that is not shown, its pictures are not either.
+        attached.extend(other for other in others if not place or not other.get("Content-ID"))
 
 
 def _list_parts(mail: Message) -> list[Message]:

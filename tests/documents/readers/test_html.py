@@ -134,11 +134,40 @@ def test_html_notes_within_the_main_content_are_kept() -> None:
 @pytest.mark.parametrize("named", ["id=cookies", "class=share-prices", "id=popup", "id=social-security"])
 def test_html_sections_with_a_heading_and_the_name_of_a_notice_are_kept(named: str) -> None:
     section = f"<section {named}><h2>The jar</h2><p>It holds them.</p></section>"
-    asks = f"<div {named}><h2>Your choice</h2><form><input> Send</form></div>"
-    links = f"<div {named}><h3>On</h3><a href=a>The first site</a></div>"
+    asks = "<div class=cookie-consent><h2>Your choice</h2><form><input> Send</form></div>"
+    links = "<div class=social-links><h3>On</h3><a href=a>The first site</a></div>"
     text = parse(f"<html><body><div role=main>{BODY}{section}{asks}{links}</div>", LIMITS).text
     assert text.endswith("The jar\n\nIt holds them.")
     assert "Your choice" not in text
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ("<dl><dt id=requests.Response.cookies>cookies<dd>A jar.</dl>", "cookies\nA jar."),
+        ("<dl><dt class=tags>tags: <a href=x>a list</a><dd>All.</dl>", "tags: a list\nAll."),
+        ("<section class=ad-hoc><p>Ask at once.</section>", "Ask at once."),
+        ("<p class=consent>They agreed.", "They agreed."),
+        ("<h2><a class=header-anchor href=#x>Late fees</a></h2><p>Two.", "Late fees\n\nTwo."),
+        ("<h2>Late fees<a class=header-anchor href=#x>link</a></h2><p>Two.", "Late fees\n\nTwo."),
+        ("<h3><button>How do I pay?</button></h3><p>Cash.", "How do I pay?\n\nCash."),
+        ("<ul><li>npm install<button>Copy</button></ul>", "- npm install"),
+        ("<p><b>Press</b> <button>Go</button>.", "Press Go."),
+        (
+            "<p>It is <math><mfrac><mi>a</mi><mi>b</mi></mfrac><mo>+</mo><msup><mi>x</mi><mn>2</mn></msup></math>.",
+            "It is a/b+x^2.",
+        ),
+    ],
+)
+def test_html_parts_with_the_name_of_a_notice_and_links_in_headings_are_kept(part: str, text: str) -> None:
+    assert parse(f"<html><body><main>{BODY}{part}</main>", LIMITS).text.removeprefix("The harbour").endswith(text)
+
+
+def test_html_heading_outside_of_the_main_content_is_kept() -> None:
+    page = f"<html><body><header><h1>Rent law</h1><p>In force since May.</header><main>{BODY}</main>"
+    assert parse(page, LIMITS).text.startswith("Rent law\n\nIn force since May.")
+    logo = f"<html><body><header><h1><a href=/>The site</a></h1></header><main>{BODY}</main>"
+    assert parse(logo, LIMITS).text.startswith("The harbour opens")
 
 
 def test_html_with_little_in_its_main_element_is_read_as_a_whole() -> None:

@@ -44,7 +44,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             content = read_member(archive, chapter, limits)
             if content:
                 text = decode(content, find_charset(content)).text
-                builder.add_document(page.parse(text, limits, read_picture), "\n\n\n")
+                builder.add_document(page.parse(text, limits, read_picture, whole=True), "\n\n\n")
     return builder.finish("epub", title=title)
 
 

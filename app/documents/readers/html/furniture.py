@@ -23,8 +23,9 @@ _MENU = re.compile(
 # The lines of a book around each of its pages, with its title and that of the chapter: few of them are links.
 _PAGING = re.compile(r"(?<![a-z])(?:nav-?(?:header|footer)|doc-?nav)(?![a-z])")
 _NOTICE = re.compile(
-    r"(?<![a-z])(?:cookies?|cookie-?(?:banner|notice|consent|bar|law)|consent|gdpr|newsletter|popup|advert(?:isement)?|"
-    r"ads?|social|share|sharing)(?![a-z])"
+    r"(?:^|\s)(?:[a-z0-9]+[-_]+)*(?:cookies?|consent|gdpr|newsletter|popup|advert(?:isement)?|ads?|social|share|sharing)"
+    r"(?:[-_]*(?:banner|notice|consent|bar|law|box|links?|buttons?|icons?|media|modal|overlay|widget|wrapper|signup|popup))*"
+    r"(?:\s|$)"
 )
 _ANCHOR = re.compile(
     r"(?<![a-z])(?:headerlink|anchor(?:-?link|js-link)?|permalink|skip-?(?:link|nav|to-content)|linenos?|lineno|gutter)"
@@ -33,7 +34,11 @@ _ANCHOR = re.compile(
 _NAMES: dict[_Kind, re.Pattern[str]] = {"anchor": _ANCHOR, "notice": _NOTICE, "paging": _PAGING, "menu": _MENU}
 _NAVIGATION_ROLES = frozenset({"navigation", "search", "menu", "menubar"})
 _ROLES = {"banner": "header", "contentinfo": "footer", "complementary": "aside"}
-_KEPT = frozenset({"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre", "code"})
+_KEPT = frozenset({
+    *("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("table", "tr", "td", "th", "dt", "dd", "pre", "code"),
+})  # fmt: skip
+_BOXES = frozenset({"div", "section", "ul", "ol", "form"})
 # The share of a menu's text that is links, and the lengths of the longest notice and mark of an anchor.
 _LINKS = 0.5
 _NOTICE_LENGTH = 1_000
@@ -41,6 +46,7 @@ _ANCHOR_LENGTH = 40
 _PAGING_LENGTH = 500
 _HEADS = frozenset({"h1", "main"})
 _TITLES = frozenset({"h2", "h3", "h4", "h5", "h6"})
+_HEADINGS = _TITLES | {"h1", "summary"}
 _FORMS = frozenset({"form", "input", "button"})
 # Elements that are measured in one page, some several times. In a page that needs more, the others are content.
 _BUDGET = 400_000
@@ -73,6 +79,8 @@ class Furniture:
             if len(articles) != 1:
                 return None
             marked = articles
+        if next(marked[0].iter("h1"), None) is None and any(map(self._heads_page, root.iter("h1"))):
+            return None
         inside = sum(len(text.strip()) for text in marked[0].itertext())
         outside = 0
         walk = etree.iterwalk(root, events=("start",))
@@ -85,6 +93,11 @@ class Furniture:
             if outside > inside:
                 return None
         return marked[0] if inside else None
+
+    def _heads_page(self, heading: Any) -> bool:
+        """Whether a heading has a text that is no link, as the name of the site is."""
+        found = self._measure(heading)
+        return found is not None and found.text > 0 and not found.is_menu()
 
     def surrounds(self, element: Any, *, within: bool) -> bool:
         """Whether an element is not content; `within`: it is in an element that the page marks as content."""
@@ -101,10 +114,16 @@ class Furniture:
         if tag in _KEPT:
             return False
         kind = _classify(element.get("class"), element.get("id"))
-        found = self._measure(element) if kind else None
+        found = self._measure(element) if kind and (kind != "notice" or tag in _BOXES) else None
         if found is None:
             return False
         if kind == "anchor":
+            if (
+                (parent := element.getparent()) is not None
+                and parent.tag in _HEADINGS
+                and not _has_text_around(element)
+            ):
+                return False  # the heading itself is the link
             return found.text <= _ANCHOR_LENGTH or "lineno" in str(element.get("class"))
         if kind == "paging":
             return not found.heads and found.links > 0 and found.text <= _PAGING_LENGTH
@@ -146,10 +165,40 @@ def is_unseen(element: Any) -> bool:
     parent = element.getparent()
     if element.tag == "math":
         return parent is not None and "mathml" in (parent.get("class") or "").lower()
-    if element.tag == "button":
-        around = f"{parent.text or ''}{element.tail or ''}" if parent is not None and parent.tag in _SENTENCES else ""
-        return not any(map(str.isalnum, around))
-    return element.tag in UNSEEN
+    if element.tag == "button" and parent is not None:
+        if parent.tag in _HEADINGS:
+            return False
+        return not (parent.tag in _SENTENCES and (element.tail or "").strip() and _has_text_around(element))
+    return element.tag in UNSEEN or element.tag == "button"
+
+
+def _has_text_around(element: Any) -> bool:
+    parent, before = element.getparent(), element.getprevious()
+    texts = (parent.text, element.tail) if before is None else (parent.text, before.text, before.tail, element.tail)
+    return any(map(str.isalnum, "".join(filter(None, texts))))
+
+
+FORMULAS = {
+    "mfrac": "/",
+    "msup": "^",
+    "msub": "_",
+    "mover": "^",
+    "munder": "_",
+    "mtr": " ",
+    "mtable": "; ",
+    "mroot": " ",
+}
+"""What is written between the parts of an element of a formula."""
+
+
+def write_between(element: Any) -> str:
+    """The sign before a part of a formula, as in a/b, x^2 and x_i^2."""
+    parent, before = element.getparent(), element.getprevious()
+    if parent is None or before is None:
+        return ""
+    if parent.tag in ("msubsup", "munderover"):
+        return "_" if before.getprevious() is None else "^"
+    return FORMULAS.get(parent.tag, "")
 
 
 def points_to_heading(element: Any) -> bool:

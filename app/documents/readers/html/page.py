@@ -8,7 +8,7 @@ from lxml import etree
 from app.documents.ocr.access import Picture
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks, remove_references
-from app.documents.readers.html.furniture import Furniture, is_content, is_unseen, points_to_heading
+from app.documents.readers.html.furniture import Furniture, is_content, is_unseen, points_to_heading, write_between
 from app.documents.readers.html.visibility import StyleSheets, find_reason
 from app.documents.readers.pictures import add_recognised
 from app.documents.readers.tables import write_markdown_table
@@ -236,7 +236,7 @@ class PageReader:
             self._pictures.append(element)
         self._tight = tag in {"li", "dd"} or (self._tight and tag not in _LISTS)
         self._contents += is_content(element)
-        self._line.append(element.text or "")
+        self._line.append(write_between(element) + (element.text or ""))
         return False
 
     def _close(self, element: Any) -> None:
@@ -331,6 +331,7 @@ class PageReader:
                     pieces.append(OPEN[reason])
                     hidden = element
                 pieces.append(" " if element.tag in _BLOCKS or element.tag in _LINES else "")
+                pieces.append(write_between(element))
                 pieces.append(_describe(element) if element.tag == "img" else element.text or "")
         if self._hidden is not None:
             pieces.append(CLOSE)
@@ -383,9 +384,13 @@ _SHORT = 200
 _TIMES = 5
 
 
-def parse(text: str, limits: ParseLimits, read_picture: ReadPicture = lambda address: Picture()) -> ParsedDocument:
-    """The main content of a page, or all of it where that is not marked. Nothing is fetched or expanded; pictures that
-    are parts of the same file are read by `read_picture`."""
+def parse(
+    text: str, limits: ParseLimits, read_picture: ReadPicture = lambda address: Picture(), *, whole: bool = False
+) -> ParsedDocument:
+    """The main content of a page, or all of it where that is not marked, or `whole` is true, as for books and mails.
+
+    Nothing is fetched or expanded; pictures that are parts of the same file are read by `read_picture`.
+    """
     encoded = remove_references(clean_text(text)).encode("utf-8", errors="replace")
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
     try:
@@ -395,12 +400,14 @@ def parse(text: str, limits: ParseLimits, read_picture: ReadPicture = lambda add
             root = build_tree(encoded, flat, "no elements")
     except UnreadableDocument:  # nothing but comments, as an empty part of a mail or a blank page of a book
         return TextBuilder(limits).finish("html")
+    if whole:
+        return PageReader(root, limits, None, read_picture).read(root)
     furniture = Furniture()
     main = furniture.find_main(root)
     document = PageReader(root, limits, furniture, read_picture).read(main if main is not None else root)
     if main is None and len(document.text) < _SHORT:
         # Some pages wrap all of their content in elements that are navigation elsewhere.
-        whole = PageReader(root, limits, None, read_picture).read(root)
-        if len(whole.text) > _TIMES * len(document.text):
-            return whole
+        complete = PageReader(root, limits, None, read_picture).read(root)
+        if len(complete.text) > _TIMES * len(document.text):
+            return complete
     return document
