@@ -23,22 +23,24 @@ _ENDS = (".", "!", "?", "…", "。", "！", "？")
 def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read captions: cues in a row are one paragraph, which begins with its time, as in `[1:02:03]`."""
     builder = TextBuilder(limits)
-    start, silent, said, last = 0, 0, "", ""
-    for begun, ended, line in _list_cues(text):
+    start, silent, said = 0, 0, ""
+    last: list[str] = []
+    for begun, ended, lines in _list_cues(text):
         if said and (begun - silent > _PAUSE or (len(said) >= _PARAGRAPH and said.endswith(_ENDS))):
             builder.add(f"[{_write_time(start)}] {said}")
             said = ""
         if not said:
             start = begun
-        if line != last:  # captions that scroll repeat their line
-            said = f"{said} {line}".strip()
-        last, silent = line, ended
+        # Captions that scroll repeat their lines: all, the first ones, or the last one for a moment.
+        scrolls = lines == last or len(lines) > 1 or begun == ended
+        said = " ".join(filter(None, [said, *(line for line in lines if not (scrolls and line in last))]))
+        last, silent = lines, ended
     if said:
         builder.add(f"[{_write_time(start)}] {said}")
     return builder.finish("captions")
 
 
-def _list_cues(text: str) -> Iterator[tuple[int, int, str]]:
+def _list_cues(text: str) -> Iterator[tuple[int, int, list[str]]]:
     """When each cue begins and ends, in seconds, and what is said."""
     times: tuple[int, int] | None = None
     lines: list[str] = []
@@ -49,7 +51,7 @@ def _list_cues(text: str) -> Iterator[tuple[int, int, str]]:
         elif line.strip():
             lines.append(_clean(line))
         elif times is not None:
-            if said := " ".join(filter(None, lines)):
+            if said := list(filter(None, lines)):
                 yield *times, said
             times = None
 

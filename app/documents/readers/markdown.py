@@ -11,8 +11,10 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t")
+_TAGS = "a|b|br|code|em|font|i|img|kbd|small|span|strong|sub|sup|u"
 _MARKS = re.compile(
-    r"!?\[([^\]]*)\]\([^)]*\)|(?<!`)</?(?:a|b|br|code|em|font|i|img|kbd|small|span|strong|sub|sup|u)\b[^<>]*>(?!`)"
+    r"!?\[([^\]]*)\]\([^)]*\)|(`{1,2})([^`]+)\2"
+    rf"|<(?:a|font|img|span)(?:\s+[\w:-]+=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"']+))+\s*/?>|</(?:{_TAGS})>|<(?:{_TAGS[2:]})\s*/?>"
     r"|[ \t]\{[#.:][^{}]*\}$|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}"
 )
 # The line below the header of a table, and the bars between its cells.
@@ -98,4 +100,4 @@ def _indent(line: str) -> int:
 
 
 def _plain_title(title: str) -> str:
-    return collapse_spaces(_MARKS.sub(lambda match: match.group(1) or "", title))
+    return collapse_spaces(_MARKS.sub(lambda match: match.group(1) or match.group(3) or "", title))

@@ -40,7 +40,8 @@ def _write_cell(cell: dict[str, Any], language: str) -> Iterator[str]:
 
 
 def _read_output(output: dict[str, Any]) -> str:
-    found = take_value(output, "data", dict).get("text/plain")
+    data = take_value(output, "data", dict)
+    found = data.get("text/markdown", data.get("text/plain"))
     return _join(output.get("text", output.get("traceback", found)), "\n" if "traceback" in output else "")
 
 

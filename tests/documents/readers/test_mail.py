@@ -1,5 +1,7 @@
 """E-mail."""
 
+from email.message import EmailMessage
+
 import pytest
 
 from app.documents.formats import detect_format, find_format
@@ -49,6 +51,17 @@ def test_of_two_forms_the_plain_one_is_read_and_the_html_one_where_there_is_no_o
     text = read(write_mail(" ", html=page)).text
     assert "The crane lifts." in text
     assert "<" not in text.partition("\n\n")[2].replace("<anne@example.org>", "")
+
+
+def test_attachments_of_a_form_that_is_not_shown_are_read() -> None:
+    mail = make_mail("See the list.", html="<p>See the list.<img src=cid:logo>")
+    page = mail.get_payload(1)
+    assert isinstance(page, EmailMessage)
+    page.add_attachment(b"Berth,Depth\n4,9.5 m\n", maintype="text", subtype="csv", filename="quote.csv")
+    page.add_attachment(b"logo", maintype="image", subtype="png", cid="<logo>", disposition="inline")
+    document = read(mail.as_bytes())
+    assert "Berth: 4 | Depth: 9.5 m" in document.text
+    assert [part.format for part in document.parts] == ["csv"]
 
 
 def test_attachments_are_sections_and_those_that_cannot_be_read_are_named() -> None:

@@ -96,6 +96,14 @@ def test_captions_become_paragraphs_with_their_times() -> None:
     assert read("captions", SRT).text == "[0:01] Ropes are old. are old."
     scrolling = "WEBVTT\n\n0:01.000 --> 0:02.000\nsame\n\n0:02.000 --> 0:03.000\nsame\n"
     assert read("captions", scrolling).text == "[0:01] same"
+    cues = (
+        ("1.000", "3.000", "the harbour"),
+        ("3.000", "3.010", "the harbour"),
+        ("3.010", "5.000", "the harbour\nis open"),
+    )
+    rolling = (*cues, ("5.000", "5.010", "is open"), ("5.010", "7.000", "is open\nat seven"))
+    written = "\n\n".join(f"00:00:0{start} --> 00:00:0{end}\n{text}" for start, end, text in rolling)
+    assert read("captions", f"WEBVTT\n\n{written}\n").text == "[0:01] the harbour is open at seven"
     assert detect_format(VTT.encode()).name == detect_format(SRT.encode(), "a.srt").name == "captions"
 
 

@@ -248,6 +248,8 @@ def test_chapters_of_a_book_are_read_in_the_order_of_its_spine() -> None:
 
 def test_an_empty_chapter_leaves_no_blank_lines() -> None:
     assert read("epub", write_epub(["", "<p>one</p>", "", "<p>two</p>"])).text == "one\n\n\ntwo"
+    notes = "<header><h2>Storm</h2></header><p class='social'>A</p><aside>1. May 4</aside><footer>B</footer>"
+    assert read("epub", write_epub([notes])).text == "Storm\n\nA\n\n1. May 4\n\nB"
 
 
 PROTECTED = '<encryption><EncryptedData><CipherReference URI="OEBPS/text/c0.xhtml"/></EncryptedData></encryption>'

@@ -88,6 +88,8 @@ def test_markdown_headings_are_found_outside_code() -> None:
         ('<a name="x"></a>Errors & *faults* {#errs}', "Errors & faults"),
         ("The <code>List<String></code> in {braces}", "The List<String> in {braces}"),
         ("The `<a>` element, a < b", "The <a> element, a < b"),
+        ("Use List<a> here, <b>now</b>", "Use List<a> here, now"),
+        ("a <b and c> d, x `a<b>*c*` y", "a <b and c> d, x a<b>*c* y"),
     ],
 )
 def test_markup_in_markdown_headings_is_left_out(written: str, title: str) -> None:

@@ -53,17 +53,19 @@ def _write_sheet(builder: TextBuilder, workbook: CalamineWorkbook, name: str) ->
 
 
 def _repeat_merged(rows: Iterable[list[str]], spans: Sequence[tuple[int, int, int]]) -> Iterator[list[str]]:
-    """Rows in which a cell that spans several of them stands in each that has other values."""
+    """Rows in which a cell that spans several of them, below the first, stands in each that has other values."""
     waiting = sorted(spans, reverse=True)
     covering: dict[int, tuple[int, str]] = {}
+    begun = False
     for number, row in enumerate(rows):
         for column, (last, text) in covering.items() if any(row) else ():
             if number <= last:
                 row[column] = row[column] or text
         while waiting and waiting[-1][0] <= number:
             _, column, last = waiting.pop()
-            if 0 <= column < len(row):
+            if begun and 0 <= column < len(row):
                 covering[column] = (last, row[column])
+        begun = begun or any(row)
         yield row
 
 
@@ -76,5 +78,5 @@ def _render_value(value: _Value) -> str:
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.{_DIGITS}g}"
     if isinstance(value, datetime.datetime):
         midnight = value.time() == datetime.time()
-        return value.date().isoformat() if midnight else value.isoformat(" ", "minutes")
+        return value.date().isoformat() if midnight else value.isoformat(" ", "seconds" if value.second else "minutes")
     return str(value)
