@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.console.forms import EXAMPLE
 from app.console.search_form import FILTERS, RANKING, describe_search
-from app.console.visitor import PAGE_STATE, visitor_of
+from app.console.visitor import PAGE_STATE, SHOWN, visitor_of
 from app.console.words import LISTS, NAMED, name_document, name_principal, name_value, picker_of, pretty_json
 from app.contract.entries import Entry
 from app.contract.fields import Page
@@ -141,8 +141,15 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
     Templates in `parts` do not include the page around them.
     """
-    html = templates.get_template(template).render(request=request, visitor=visitor_of(request), **context)
+    visitor = visitor_of(request)
+    html = templates.get_template(template).render(request=request, visitor=visitor, **context)
+    if visitor is not None:
+        html = _FORM.sub(rf'\1?{SHOWN}={visitor.state}"', html)
     return HTMLResponse(html, status, HEADERS)
+
+
+_FORM = re.compile(r'(<form\b[^>]*\bmethod="post"[^>]*\baction="/console(?!/sign-)[^"?]*)"')
+"""A form that changes something: a page that another tab has outdated must not change another tenant."""
 
 
 def render_problem(request: Request, response: Response) -> Response:

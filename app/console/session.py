@@ -16,8 +16,8 @@ from app.auth.principal import Role
 from app.console.installation import HOME
 from app.console.rendering import place_above, render, render_problem, section_of
 from app.console.visitor import asks_for_everything, is_outdated, visitor_of
-from app.errors import Forbidden, KnowledgeError, Unauthenticated
-from app.web.access import Caller, OverviewRefused, Parts, answer, authenticate, authenticate_platform
+from app.errors import Conflict, Forbidden, KnowledgeError, Unauthenticated
+from app.web.access import OverviewRefused, Parts, answer, authenticate, authenticate_platform
 from app.web.bodies import end_intake
 from app.web.problems import forget_frames, refusal_of, respond_to, respond_to_invalid, unexpected_error
 
@@ -60,8 +60,10 @@ def console_router(role: Role | None) -> APIRouter:
                         await _admit(request, role)
                     except Unauthenticated:
                         return await ask_to_sign_in(request)
-                    if _shows_another_state(request):
-                        return Response(status_code=200, headers={"HX-Refresh": "true"})
+                    if is_outdated(request):
+                        if request.headers.get("hx-request"):
+                            return Response(status_code=200, headers={"HX-Refresh": "true"})
+                        raise Conflict(OUTDATED)
                     return await answer(request, handle)
                 except KnowledgeError as raised:
                     error = refusal_of(request, raised)
@@ -105,9 +107,10 @@ async def authenticate_visitor(request: Request, role: Role, token: str) -> None
         await authenticate(request, role, token, verifier, asks_all=asks_for_everything(request, token))
 
 
-def _shows_another_state(request: Request) -> bool:
-    caller: Caller | None = getattr(request.state, "caller", None)
-    return caller is not None and is_outdated(request, sees_all=caller.sees_all)
+OUTDATED = (
+    "nothing was changed: since the page with this form was opened, another tab has signed in to another tenant, or has"
+    " begun or ended to see everything; open the page again"
+)
 
 
 def _offer_everything(request: Request) -> Response:

@@ -14,8 +14,8 @@ from app.web.access import Caller
 
 EVERYTHING_COOKIE = "kb_console_everything"
 PATH = "/console"
-PAGE_STATE = "X-Console-Sees"
-"""The header in which a page states its content when it requests a part of itself."""
+PAGE_STATE, SHOWN = "X-Console-Sees", "shown"
+"""The header and the parameter in which a page, and its forms, state for which visitor they were made."""
 
 
 def asks_for_everything(request: Request, token: str) -> bool:
@@ -31,12 +31,6 @@ def begin_everything(response: Response, token: str, *, secure: bool) -> None:
 def end_everything(response: Response) -> None:
     """See what the token may read, from the next request on."""
     response.delete_cookie(EVERYTHING_COOKIE, path=PATH)
-
-
-def is_outdated(request: Request, *, sees_all: bool) -> bool:
-    """Whether the page around the requested part shows another state: the act was begun or ended in another tab."""
-    shown = request.headers.get(PAGE_STATE)
-    return shown is not None and (shown == "all") != sees_all
 
 
 def _seal(token: str) -> str:
@@ -56,6 +50,11 @@ class Visitor:
     is_platform: bool
     sees_all: bool = False
     """Whether an admin sees everything in the tenant, beyond its own rights."""
+
+    @property
+    def state(self) -> str:
+        """What a page states: its tenant, and whether its visitor sees everything there."""
+        return f"{self.tenant or ''}:{'all' if self.sees_all else 'own'}"
 
     @property
     def principals(self) -> Sequence[str]:
@@ -85,3 +84,10 @@ def visitor_of(request: Request) -> Visitor | None:
         is_platform=principal.has(Role.PLATFORM_ADMIN),
         sees_all=caller is not None and caller.sees_all,
     )
+
+
+def is_outdated(request: Request) -> bool:
+    """Whether the page that sends a request was made for another visitor: another tab has signed in to another tenant,
+    or has begun or ended to see everything."""
+    shown, visitor = request.headers.get(PAGE_STATE, request.query_params.get(SHOWN)), visitor_of(request)
+    return shown is not None and visitor is not None and shown != visitor.state

@@ -10,6 +10,7 @@ from lxml import html
 
 from app.console.rendering import POLICY
 from app.console.session import COOKIE
+from app.console.visitor import SHOWN
 
 ADDRESS = "http://console.test"
 OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
@@ -87,7 +88,7 @@ def open_browser(app: FastAPI, token: str | None = None) -> Browser:
 
 def read_page(answer: httpx.Response) -> Page:
     """The page in an answer, checked: it has its policy, is not cached, and contains nothing that the policy would
-    block.
+    block. Its forms state for whom they were made; in the tree, their addresses are without that.
     """
     tree = html.document_fromstring(answer.text or "<p></p>")
     if answer.text:
@@ -99,4 +100,8 @@ def read_page(answer: httpx.Response) -> Page:
         assert not [name for e in tree.iter() for name in getattr(e, "attrib", {}) if name.startswith("on")]
         for element in tree.cssselect("[src], link"):
             assert (element.get("src") or element.get("href")).startswith("/console/files/")
+        for form in tree.cssselect("form[method=post]"):
+            action, _, shown = form.get("action").partition(f"?{SHOWN}=")
+            assert shown or "/sign-" in action or not tree.cssselect(".who"), action
+            form.set("action", action)
     return Page(answer, tree)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,10 +13,11 @@ from fastapi import FastAPI, Response
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.rendering import FOLDER, make_sentence
+from app.console.session import COOKIE
 from app.console.visitor import EVERYTHING_COOKIE, PAGE_STATE, begin_everything
 from app.contract.administration import NewTenant
 from app.db.rows import new_id
-from tests.console.browser import ADDRESS, OWN, Browser, Page, open_browser
+from tests.console.browser import ADDRESS, OWN, Browser, Page, all_fields, open_browser
 from tests.console.conftest import SignIn
 from tests.console.contents import join, offer
 from tests.console.pages import ADMINISTER, PAGES, path_of
@@ -160,11 +162,31 @@ async def test_a_page_that_shows_another_state_is_loaded_again(browser: Browser)
         refresh: str | None = answer.headers.get("hx-refresh")
         return refresh
 
-    assert [await ask(state) for state in ("own", "all", None)] == [None, "true", None]
-    assert (await browser.get("/console")).one("body").get("hx-headers") == f'{{"{PAGE_STATE}": "own"}}'
+    own = json.loads((await browser.get("/console")).one("body").get("hx-headers"))[PAGE_STATE]
+    assert own.endswith(":own")
+    everything = own.replace(":own", ":all")
+    assert [await ask(state) for state in (own, everything, None)] == [None, "true", None]
     await browser.post(ACT, {"on": "true"})
-    assert [await ask(state) for state in ("own", "all", None)] == ["true", None, None]
-    assert (await browser.get("/console")).one("body").get("hx-headers") == f'{{"{PAGE_STATE}": "all"}}'
+    assert [await ask(state) for state in (own, everything, None)] == ["true", None, None]
+    page = await browser.get("/console")
+    assert json.loads(page.one("body").get("hx-headers")) == {PAGE_STATE: everything}
+
+
+async def test_a_form_of_another_tenants_page_changes_nothing(browser: Browser, stranger: Caller) -> None:
+    async def fill() -> tuple[str, dict[str, Any]]:
+        page = await browser.get("/console/entries/new")
+        (address,) = set(re.findall(r'action="(/console/entries[^"]*)"', page.answer.text))
+        (form,) = page.all("form:has(textarea[name=content])")
+        return address, {**all_fields(form), "content": "The payroll of the harbour"}
+
+    address, entry = await fill()
+    browser.http.cookies.set(COOKIE, stranger.token, domain="console.test", path="/console")
+    refused = await browser.post(address, entry)
+    assert refused.status == 409
+    assert "another tenant" in refused.text
+    assert (await stranger.get("/knowledge/entries")).json()["items"] == []
+    assert (await browser.post(*(await fill()))).status == 303
+    assert len((await stranger.get("/knowledge/entries")).json()["items"]) == 1
 
 
 async def test_a_tenant_without_permissions_needs_no_act(browser: Browser, admin: Caller) -> None:

@@ -16,7 +16,7 @@ from uuid import UUID
 import orjson
 from pgvector import HalfVector
 
-from app.contract.text import MARKS_RULE, has_excess_marks, load_json
+from app.contract.text import MARKS_RULE, has_excess_marks
 from app.contract.vocabulary import SuspiciousContent
 from app.db.database import Database
 from app.db.queries import audit
@@ -104,7 +104,7 @@ class ExportedAsset:
 def read_object(raw: bytes) -> dict[str, Any] | None:
     """The fields of a line; None if it is not an object."""
     try:
-        given = load_json(raw)
+        given = orjson.loads(raw)  # jsonb writes 1e20 as an integer beyond 64 bits, which is the same float again
     except ValueError:
         return None
     return given if isinstance(given, dict) else None

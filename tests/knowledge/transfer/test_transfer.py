@@ -132,6 +132,19 @@ async def test_asset_that_was_still_waiting_is_ingested_after_the_restoration(
     assert (restored.status, restored.chunks) == ("indexed", 1)
 
 
+async def test_numbers_beyond_64_bits_are_restored(
+    services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    numbers = {"a": 1.9e19, "b": -1e22, "c": 0.1}
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="parent", metadata=numbers))
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", b"the asset", metadata=numbers))
+    await run_jobs()
+    outcome = await restore(services, other_tenant, await export(services, tenant))
+    assert (outcome.failed, outcome.failures) == (0, [])
+    assert (await services.entries.get(other_tenant.id, entry.id)).metadata == numbers
+    assert (await services.assets.get(other_tenant.id, asset.id)).metadata == numbers
+
+
 async def test_existing_objects_keep_their_ids_and_references_are_adapted(
     services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
