@@ -18,6 +18,7 @@ import pytest
 from knowledge_client import (
     AsyncKnowledgeClient,
     KnowledgeClient,
+    KnowledgeError,
     NotAnswered,
     NotFound,
     ProblemError,
@@ -207,6 +208,20 @@ async def test_a_token_is_requested_once_and_again_after_401(kind: str) -> None:
         await call("give_feedback", ID, ID, relevant=True)
     await call.close()
     assert script.tokens == ["first", "first", "second", "second", "third"]
+
+
+async def test_a_token_that_no_header_can_have_is_refused_without_showing_it(kind: str) -> None:
+    script = ScriptedTransport(answer(200, FEEDBACK))
+    call = make_client(kind, "http://service.test", "secret-1\n", transport=script)
+    await call("give_feedback", ID, ID, relevant=True)
+    await call.close()
+    assert script.tokens == ["secret-1"]
+    for token in ("secret-1\nX: y", "secrét-1", "secret 1"):
+        call = make_client(kind, "http://service.test", token, transport=script)
+        with pytest.raises(KnowledgeError, match="token: must be ASCII") as refused:
+            await call("give_feedback", ID, ID, relevant=True)
+        await call.close()
+        assert "1" not in str(refused.value)
 
 
 async def test_a_token_may_come_from_a_coroutine() -> None:

@@ -11,7 +11,7 @@ from knowledge_client import access, administration, assets, entries, history, o
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
-from knowledge_client.tokens import Access, AsyncTokenSource, find_headers, find_token, find_url
+from knowledge_client.tokens import Access, AsyncTokenSource, authorize, find_headers, find_token, find_url
 from knowledge_client.transport import AsyncTransport, NotAnswered
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class AsyncKnowledgeClient:
             return None
         headers = {**step.request.headers, **self._headers}
         if self._token is not None:
-            headers["Authorization"] = f"Bearer {await self._bearer(self._token, step.renew)}"
+            headers["Authorization"] = authorize(await self._bearer(self._token, step.renew))
         try:
             return await self._transport.send(step.request, headers)
         except NotAnswered as error:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.retries import Retries
-from knowledge_client.tokens import TokenSource
+from knowledge_client.tokens import TokenSource, authorize
 from knowledge_client.transport import NotAnswered, Transport
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Caller:
             return None
         headers = {**step.request.headers, **self._headers}
         if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._bearer(self._token, step.renew)}"
+            headers["Authorization"] = authorize(self._bearer(self._token, step.renew))
         try:
             return self._transport.send(step.request, headers)
         except NotAnswered as error:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias, TypeVar
 
+from knowledge_client.errors import KnowledgeError
+
 TokenSource: TypeAlias = str | Callable[[], str]
 """A token, or a function that returns one: called at the first request, and again when the service answers 401."""
 
@@ -34,6 +36,14 @@ def find_token(given: T | None) -> T | str:
     if not token:
         raise ValueError("token: is required, unless KB_TOKEN is set")
     return token
+
+
+def authorize(token: str) -> str:
+    """The header with a token. Raises KnowledgeError for a text that no header can have, without showing it."""
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise KnowledgeError("token: must be ASCII characters without blanks")
+    return f"Bearer {token}"
 
 
 def find_headers(access: Access | None, *, variable: bool) -> dict[str, str]:

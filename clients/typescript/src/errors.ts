@@ -14,6 +14,11 @@ export class ServiceUnreachable extends KnowledgeError {
   override name = "ServiceUnreachable";
 }
 
+/** The answer is not one of the service: something else answers at its address. The cause is the error of the parser. */
+export class UnexpectedAnswer extends KnowledgeError {
+  override name = "UnexpectedAnswer";
+}
+
 /** The data was not searchable within the time that the caller waits; the service continues. */
 export class IndexingUnfinished extends KnowledgeError {
   override name = "IndexingUnfinished";

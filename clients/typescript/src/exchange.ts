@@ -1,5 +1,5 @@
 /** Requests with a token, a timeout and retries. */
-import { KnowledgeError, ProblemError, ServiceUnreachable, readProblem } from "./errors.js";
+import { KnowledgeError, ProblemError, ServiceUnreachable, UnexpectedAnswer, readProblem } from "./errors.js";
 
 /** A token, or a function that returns one; it is called at the first request, and again after a 401. */
 export type TokenSource = string | (() => string | Promise<string>);
@@ -34,6 +34,7 @@ export interface Call {
 }
 
 const PASSING = [502, 503, 504];
+const EMPTY = [204, 205, 304];
 
 /** Sends requests to one service. */
 export class Exchange {
@@ -66,7 +67,11 @@ export class Exchange {
   async read<T>(method: string, path: string, call: Call = {}): Promise<T> {
     const response = await this.send(method, path, call);
     const text = await response.text();
-    return (text === "" ? undefined : JSON.parse(text)) as T;
+    try {
+      return (text === "" ? undefined : JSON.parse(text)) as T;
+    } catch (cause) {
+      throw new UnexpectedAnswer(`${this.#url} answered something other than JSON; is it the service?`, { cause });
+    }
   }
 
   /** The answer. Throws ProblemError and ServiceUnreachable. */
@@ -100,21 +105,35 @@ export class Exchange {
     }
   }
 
+  async #findToken(): Promise<string> {
+    const token = this.#token;
+    this.#current ??= typeof token === "string" ? Promise.resolve(token) : (async () => await token())();
+    try {
+      return (await this.#current).trim();
+    } catch (error) {
+      this.#current = undefined; // the next request asks again
+      throw error;
+    }
+  }
+
   async #attempt(method: string, path: string, call: Call): Promise<Response | ServiceUnreachable> {
-    this.#current ??= Promise.resolve(typeof this.#token === "string" ? this.#token : this.#token());
-    const headers: Record<string, string> = { Authorization: `Bearer ${await this.#current}` };
+    const headers: Record<string, string> = { Authorization: `Bearer ${await this.#findToken()}` };
     if (this.#access !== undefined) headers["X-KB-Access"] = this.#access;
     if (call.json !== undefined) headers["Content-Type"] = "application/json";
     if (call.ifVersion !== undefined) headers["If-Match"] = `"${call.ifVersion}"`;
     const late = AbortSignal.timeout(this.#options.timeout);
     try {
-      return await this.#fetch(this.#url + path + search(call.query), {
+      const answer = await this.#fetch(this.#url + path + search(call.query), {
         method,
         headers,
         body: call.form ?? (call.json === undefined ? null : JSON.stringify(call.json)),
         redirect: "manual",
         signal: call.signal === undefined ? late : AbortSignal.any([late, call.signal]),
       });
+      // A body that ends early is no answer.
+      const body = await answer.blob();
+      const { status, statusText, headers: answered } = answer;
+      return new Response(EMPTY.includes(status) ? null : body, { status, statusText, headers: answered });
     } catch (cause) {
       if (call.signal?.aborted) throw cause;
       return new ServiceUnreachable(`no answer from ${this.#url}: ${String(cause)}`, { cause });

@@ -548,8 +548,8 @@ export interface paths {
          *     Messages are signed according to
          *     [Standard Webhooks](https://www.standardwebhooks.com); a message has one `webhook-id` however often it is sent. An
          *     entry is sent again when it has another content, title, type, scope or confidence, other tags, roles or metadata,
-         *     or is verified, also when it returns to what was sent before. Without a 2xx response, delivery is retried for two
-         *     days. Only this response contains the secret.
+         *     or is verified, also when it returns to what was sent before; a passage of a document is sent once for each
+         *     content. Without a 2xx response, delivery is retried for two days. Only this response contains the secret.
          */
         post: operations["subscribe"];
         /**

@@ -1,7 +1,7 @@
 // Without a service: what is sent again, and when.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KnowledgeClient, ProblemError, ServiceUnreachable, readRetryAfter } from "../dist/index.js";
+import { KnowledgeClient, ProblemError, ServiceUnreachable, UnexpectedAnswer, readRetryAfter } from "../dist/index.js";
 
 /** A client whose requests get these outcomes in turn; `sent` has the requests. */
 function scripted(outcomes, options = {}) {
@@ -106,4 +106,28 @@ test("a list in a query is repeated, and the access is a header", async () => {
   await plain.getEntry("a");
   assert.equal(others[0].headers["X-KB-Access"], undefined);
   assert.throws(() => scripted([], { access: "some" }), /access: must be all/);
+});
+
+test("a token function that fails is asked again by the next request", async () => {
+  let asked = 0;
+  const token = async () => {
+    asked += 1;
+    if (asked === 1) throw new Error("the provider is down");
+    return "fresh\n";
+  };
+  const { client, sent } = scripted([found], { token });
+  await assert.rejects(client.getEntry("a"), /the provider is down/);
+  await client.getEntry("a");
+  assert.equal(sent[0].headers.Authorization, "Bearer fresh");
+});
+
+test("a body that breaks off is no answer, and one of another server is not that of the service", async () => {
+  const broken = () => new ReadableStream({ start: (stream) => stream.error(new TypeError("terminated")) });
+  const { client, sent } = scripted([{ status: 200, get body() { return broken(); } }]);
+  await assert.rejects(client.getAssetText("a"), ServiceUnreachable);
+  assert.equal(sent.length, 4);
+  const page = scripted([{ status: 200, body: "<html>" }]);
+  await assert.rejects(page.client.getEntry("a"), UnexpectedAnswer);
+  const { client: recovers } = scripted([{ status: 200, get body() { return broken(); } }, found]);
+  assert.deepEqual(await recovers.getEntry("a"), {});
 });
