@@ -18,7 +18,7 @@ from app.contract.vocabulary import AssetSort
 from app.errors import FieldError, InvalidInput
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.bodies import read_metadata
+from app.web.bodies import name_of, read_metadata
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -138,7 +138,7 @@ async def upload_asset(
             "writers": [writer for writer in writers or () if writer] or UNSET,
         }
         upload = Upload(
-            name=file.filename or "",
+            name=name_of(file),
             data=await file.read(),
             declared_type=file.content_type,
             external_id=external_id or None,

@@ -12,6 +12,7 @@ from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from typing import Any, TypeAlias, cast
 
 from fastapi import Request, Response
+from starlette.datastructures import UploadFile
 from starlette.types import Message, Receive
 
 from app.contract.text import load_json
@@ -379,6 +380,11 @@ def check_shape(body: bytes, bounds: BodyBounds, *, between_steps: Callable[[], 
             level += _LEVELS[bracket]
             if level > DEPTH:
                 raise InvalidInput.of("body", f"must be nested at most {DEPTH} levels deep")
+
+
+def name_of(file: UploadFile) -> str:
+    """The name of an uploaded file; browsers write a quotation mark in it as %22, as the HTML standard says."""
+    return (file.filename or "").replace("%22", '"')
 
 
 def read_metadata(text: str | None) -> dict[str, Any] | Unset:

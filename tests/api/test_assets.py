@@ -238,6 +238,11 @@ async def test_a_broken_multipart_body_is_refused(admin: Caller, kind: str, body
     expect_problem(await admin.post(PATH, content=body, headers={"Content-Type": kind}), 400)
 
 
+async def test_a_quotation_mark_in_a_name_stays_one(admin: Caller) -> None:
+    uploaded = await admin.upload('a"b.md', b"# Quay\n\nOpen at six.", "text/markdown")
+    assert uploaded.json()["name"] == 'a"b.md'
+
+
 @pytest.mark.usefixtures("nothing_written")
 @pytest.mark.filterwarnings(
     # The framework leaves the partly received file to the garbage collector.

@@ -88,7 +88,7 @@ def open_browser(app: FastAPI, token: str | None = None) -> Browser:
 
 def read_page(answer: httpx.Response) -> Page:
     """The page in an answer, checked: it has its policy, is not cached, and contains nothing that the policy would
-    block. Its forms state for whom they were made; in the tree, their addresses are without that.
+    block. Its forms state which visitor they are for; in the tree, their addresses are without that.
     """
     tree = html.document_fromstring(answer.text or "<p></p>")
     if answer.text:

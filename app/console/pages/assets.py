@@ -19,6 +19,7 @@ from app.contract.assets import Asset, AssetPatch, Upload
 from app.contract.validation import validate
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed, Quarantined
 from app.knowledge.entries.reading import DOCUMENT_PART
+from app.web.bodies import name_of
 from app.web.rendering import PageCursor, attachment
 
 readers = console_router(Role.READER)
@@ -267,7 +268,7 @@ async def _store_files(form: FormData, visit: Visit) -> list[Outcome]:
         except KnowledgeError as error:
             if len(files) == 1:
                 raise
-            outcomes.append(Outcome(file.filename or "", None, refusal=name_reason(str(error))))
+            outcomes.append(Outcome(name_of(file), None, refusal=name_reason(str(error))))
         else:
             outcomes.append(Outcome(asset.name, asset, is_new=work))
     return outcomes
@@ -284,7 +285,7 @@ def _read_files(form: FormData) -> Sequence[UploadFile]:
 
 async def _read_upload(file: UploadFile, given: Mapping[str, Any]) -> Upload:
     return validate(
-        Upload, {"name": file.filename or "", "data": await file.read(), "declared_type": file.content_type, **given}
+        Upload, {"name": name_of(file), "data": await file.read(), "declared_type": file.content_type, **given}
     )
 
 

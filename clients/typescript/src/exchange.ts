@@ -130,7 +130,7 @@ export class Exchange {
         redirect: "manual",
         signal: call.signal === undefined ? late : AbortSignal.any([late, call.signal]),
       });
-      // A body that ends early is no answer.
+      // A body that ends early is a failure, too.
       const body = await answer.blob();
       const { status, statusText, headers: answered } = answer;
       return new Response(EMPTY.includes(status) ? null : body, { status, statusText, headers: answered });

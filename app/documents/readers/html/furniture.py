@@ -95,7 +95,7 @@ class Furniture:
         return marked[0] if inside else None
 
     def _heads_page(self, heading: Any) -> bool:
-        """Whether a heading has a text that is no link, as the name of the site is."""
+        """Whether a heading has a text that is more than a link, as the name of the site is."""
         found = self._measure(heading)
         return found is not None and found.text > 0 and not found.is_menu()
 
