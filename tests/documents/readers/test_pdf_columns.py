@@ -3,6 +3,7 @@
 import pytest
 
 from app.documents.parsed import ParseLimits
+from app.documents.readers.pdf import pdfium, words
 from app.documents.readers.pdf.reader import parse
 from tests.documents.drawn_pdf import PROSE, read_drawn, write_drawn_pdf, write_lines, write_rule, write_text
 
@@ -84,6 +85,22 @@ def test_arabic_words_are_in_order_and_have_the_letters_that_people_type() -> No
     assert not document.tables
     assert document.text == " ".join(["الإنتاجية ان R الإنتاجية نا تان اجن"] * 4)
     assert PRODUCTIVITY in document.text
+
+
+@pytest.mark.parametrize(
+    ("emitted", "ascends", "word"), [("نفسلا", True, "السفن"), ("السفن", False, "السفن"), ("A1", True, "A1")]
+)
+def test_an_arabic_word_that_pdfium_gives_from_the_left_is_reversed(
+    monkeypatch: pytest.MonkeyPatch, emitted: str, ascends: bool, word: str
+) -> None:
+    """In lines of browsers that have numbers; PDFium reverses the letters of all others."""
+
+    def read_boxes(page: int, places: range) -> list[float]:
+        lefts = [10.0 * (place if ascends else len(places) - place) for place in places]
+        return [number for left in lefts for number in (left, 8.0, left + 9, 0.0)]
+
+    monkeypatch.setattr(pdfium, "read_boxes", read_boxes)
+    assert words.read_right_to_left(0, emitted, 0)[0] == word
 
 
 def test_columns_of_arabic_begin_at_the_right() -> None:

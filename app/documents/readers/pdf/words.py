@@ -203,7 +203,7 @@ def read_words(text_page: int) -> list[Word]:
         if not shown.isascii() and RIGHT_TO_LEFT.search(shown):
             # PDFium puts a space before a mark, which stands on a letter.
             glued = glued or unicodedata.combining(shown[0]) > 0
-            shown, x0, x1 = _read_right_to_left(text_page, shown, start)
+            shown, x0, x1 = read_right_to_left(text_page, shown, start)
         if not shown.isascii() or not shown.isprintable():
             shown = clean_text(remove_marks(_join_halves(shown.translate(_LIGATURES))))
             if not shown or shown.isspace():
@@ -231,7 +231,10 @@ def _join_halves(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\ufffd", "")
 
 
-def _read_right_to_left(text_page: int, text: str, start: int) -> tuple[str, float, float]:
+_RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
+
+
+def read_right_to_left(text_page: int, text: str, start: int) -> tuple[str, float, float]:
     """A word with its left and right end; its first letter is the rightmost, unless it begins in Latin letters.
 
     PDFium reverses the characters of a line, also the letters of a ligature and a mark that is drawn after its letter.
@@ -244,6 +247,14 @@ def _read_right_to_left(text_page: int, text: str, start: int) -> tuple[str, flo
         before = place > 0 and lefts[place - 1] < middle < rights[place - 1]
         if unicodedata.combining(text[place]) and not before and lefts[place + 1] < middle < rights[place + 1]:
             order[place], order[place + 1] = place + 1, order[place]
+    letters = [place for place in order if text[place].isalpha()]
+    if (
+        len(letters) > 1
+        and lefts[letters[0]] < lefts[letters[-1]]
+        and _RIGHT_TO_LEFT.fullmatch(text[letters[0] : letters[-1] + 1])
+    ):
+        # A line with numbers, of which PDFium has not reversed this word.
+        order[letters[0] : letters[-1] + 1] = order[letters[0] : letters[-1] + 1][::-1]
     parts = []
     for _, group in groupby(order, lambda place: (lefts[place], rights[place])):
         drawn = "".join(text[place] for place in group)
