@@ -624,3 +624,22 @@ def test_endless_and_huge_structure_trees_end() -> None:
     assert looped.count(b"/P 6 0 R") == 1
     assert "Opening hours" in parse(looped.replace(b"/P 6 0 R", b"/P 8 0 R"), ParseLimits()).text
     assert "Opening hours" in parse(looped.replace(b"/K [9 0 R]", b"/K [7 0 R 8 0 R 9 0 R]"), ParseLimits()).text
+
+
+@pytest.mark.parametrize("kind", ["/Widget /FT /Tx /T (name) /V (Ada Kontor)", "/FreeText /Contents (Ada Kontor)"])
+def test_filled_fields_and_typed_notes_are_read_and_hidden_ones_are_not(kind: str) -> None:
+    shown, hidden = (
+        f"<< /Type /Annot /Subtype {kind} /Rect [200 695 300 715] /F {flags} /AP << /N 900 0 R >> >>"
+        for flags in (4, 2)
+    )
+    content = "BT /F1 10 Tf 2 5 Td (Ada Kontor) Tj ET"
+    form = (
+        "900 0 obj\n<< /Type /XObject /Subtype /Form /BBox [0 0 100 20] /Resources << /Font << /F1 << /Type /Font "
+        f"/Subtype /Type1 /BaseFont /Helvetica >> >> >> /Length {len(content)} >>\nstream\n{content}\nendstream\n"
+        "endobj\n"
+    )
+    page = write_lines(PROSE, 60, 780) + write_text("Name of the owner:", 60, 700)
+    drawn = write_drawn_pdf([page]).replace(b"trailer", form.encode() + b"trailer")
+    for annotation, found in ((shown, True), (hidden, False)):
+        data = drawn.replace(b"/StructParents 0", f"/StructParents 0 /Annots [{annotation}]".encode())
+        assert ("Name of the owner: Ada Kontor" in parse(data, ParseLimits()).text) == found

@@ -124,3 +124,17 @@ def open_document(data: bytes) -> Any:
         if error.err_code == raw.FPDF_ERR_SUCCESS:
             raise UnreadableDocument("the PDF has no pages") from error
         raise UnreadableDocument("the PDF is damaged or incomplete") from error
+
+
+_TYPED = {raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT}
+
+
+def flatten_fields(page: Any) -> bool:
+    """Make the filled fields of forms, and notes that are typed on the page, part of its content; false without any."""
+    for place in range(min(raw.FPDFPage_GetAnnotCount(page.raw), 1_000)):
+        annotation = raw.FPDFPage_GetAnnot(page.raw, place)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        raw.FPDFPage_CloseAnnot(annotation)
+        if kind in _TYPED:
+            return bool(raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS)
+    return False

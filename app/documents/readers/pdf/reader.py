@@ -474,6 +474,9 @@ def _read_page(
     try:
         with pace.opening():
             page = document[index]
+            if pdfium.flatten_fields(page):
+                page.close()
+                page = document[index]
             text_page = page.get_textpage()
     except pypdfium2.PdfiumError:
         return None
