@@ -148,7 +148,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
     return HTMLResponse(html, status, HEADERS)
 
 
-_FORM = re.compile(r'(<form\b[^>]*\bmethod="post"[^>]*\baction="/console(?!/sign-)[^"?]*)"')
+_FORM = re.compile(r'(<form\b[^>]*\bmethod="post"[^>]*\baction="/console/(?!sign-)[^"?]*)"')
 """A form that changes something: a page that another tab has outdated must not change another tenant."""
 
 
