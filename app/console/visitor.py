@@ -89,5 +89,6 @@ def visitor_of(request: Request) -> Visitor | None:
 def is_outdated(request: Request) -> bool:
     """Whether the page that sends a request was made for another visitor: another tab has signed in to another tenant,
     or has begun or ended to see everything."""
-    shown, visitor = request.headers.get(PAGE_STATE, request.query_params.get(SHOWN)), visitor_of(request)
+    of_form = None if request.method == "GET" else request.query_params.get(SHOWN)
+    shown, visitor = request.headers.get(PAGE_STATE, of_form), visitor_of(request)
     return shown is not None and visitor is not None and shown != visitor.state

@@ -21,9 +21,9 @@ from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
 from app.db.database import Database
 from app.db.queries import audit, entries, quarantine
 from app.db.queries.assets import ChunkRow, Inherited
-from app.db.queries.quarantine import ScreenedChunk, ScreenedEntry
+from app.db.queries.quarantine import ScreenedEntry
 from app.db.session import TenantSession
-from app.documents.screening.screen import find, flags_of_spans, screen
+from app.documents.screening.screen import find, screen
 from app.errors import Quarantined
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
@@ -214,21 +214,23 @@ async def flag_chunks(session: TenantSession, asset_id: UUID, before: Sequence[F
         await judge_chunks(session, asset_id, await quarantine.add_flags(session, asset_id, flags, FLAGS), policy)
 
 
-def _keep_flags(chunks: Sequence[ScreenedChunk], text: str, gone: Sequence[Flag]) -> list[list[Flag]]:
-    """The flags of chunks without those of `gone` that neither their own fields nor their part of the text has.
+def _keep_flags(chunks: Sequence[ScreenedEntry], text: str, gone: Sequence[Flag]) -> list[list[Flag]]:
+    """The flags of chunks without those of `gone` that their own fields do not have.
 
-    Where the places of the chunks were edited, they keep all.
+    All keep a flag for which a part of the text is in none of them as a whole: it may be cut in two.
     """
-    places = [(chunk.char_start, chunk.char_end) for chunk in chunks]
-    spans = [(int(start), int(end)) for start, end in places if start is not None and end is not None and start < end]
-    if len(spans) < len(chunks) or spans != sorted(spans) or spans[-1][1] > len(text):
-        return [flags_of(chunk.metadata) for chunk in chunks]
-    of_text = flags_of_spans(find(text), spans)
+    written = "\0".join(chunk.content for chunk in chunks)
+    parts = {(finding.flag, text[finding.start : finding.end]) for finding in find(text) if finding.flag in gone}
+    cut = {flag for flag, part in parts if len(parts) > MOST_PARTS or part not in written}
     kept = []
-    for chunk, found in zip(chunks, of_text, strict=True):
-        own = {*found, *screen_fields(chunk.title, chunk.content, chunk.tags, chunk.metadata)}
+    for chunk in chunks:
+        own = {*cut, *screen_fields(chunk.title, chunk.content, chunk.tags, chunk.metadata)}
         kept.append([flag for flag in flags_of(chunk.metadata) if flag in own or flag not in gone])
     return kept
+
+
+MOST_PARTS = 100
+"""Suspicious parts of a text that are looked for in its chunks."""
 
 
 async def judge_chunks(

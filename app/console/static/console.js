@@ -166,10 +166,12 @@ function sendFile(form, file, row) {
     request.addEventListener("loadend", () => {
       row.className = "";
       // The answer is a part of a page, whose values the service has escaped.
-      if (request.status) row.innerHTML = request.responseText;
+      const outdated = request.getResponseHeader("HX-Refresh") !== null;
+      if (outdated) row.textContent = `${file.name} was not sent: another tab shows another tenant. Load this page again.`;
+      else if (request.status) row.innerHTML = request.responseText;
       else row.textContent = `${file.name} could not be sent.`;
       if (request.status >= 400) (row.querySelector("p") ?? row).prepend(`${file.name}: `);
-      resolve(request.status === 200);
+      resolve(request.status === 200 && !outdated);
     });
     request.send(data);
   });

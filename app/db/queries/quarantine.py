@@ -78,19 +78,11 @@ async def add_flags(session: TenantSession, asset_id: UUID, flags: Sequence[str]
     return await session.fetch_column(SQL["flagged_chunks"], asset_id=asset_id)
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenedChunk(ScreenedEntry):
-    """The screened fields of a chunk, and its place in the text of its asset, as its metadata tell it."""
-
-    char_start: float | None
-    char_end: float | None
-
-
 async def fetch_chunks_with(
     session: TenantSession, asset_id: UUID, flags: Sequence[str]
-) -> tuple[Sequence[ScreenedChunk], str]:
-    """The chunks of an asset with one of these flags, in its order, and the text of the asset."""
-    chunks = await session.fetch_as(ScreenedChunk, SQL["chunks_with"], asset_id=asset_id, flags=list(flags))
+) -> tuple[Sequence[ScreenedEntry], str]:
+    """The chunks of an asset with one of these flags, and its text."""
+    chunks = await session.fetch_as(ScreenedEntry, SQL["chunks_with"], asset_id=asset_id, flags=list(flags))
     return chunks, await session.fetch_value(SQL["extracted_text"], asset_id=asset_id) or "" if chunks else ""
 
 

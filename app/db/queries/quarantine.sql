@@ -45,15 +45,9 @@ update entries e
    and not coalesce(e.metadata -> 'flags', '[]') @> to_jsonb(:flags::text[]);
 
 -- name: chunks_with
--- The chunks of an asset with one of these flags, in its order, and where each is in its text. Their metadata can be
--- edited, so any value must be expected.
-select e.id, null as asset_name, e.title, e.content, e.tags, e.metadata,
-       case when jsonb_typeof(e.metadata -> 'char_start') = 'number'
-            then (e.metadata ->> 'char_start')::double precision end as char_start,
-       case when jsonb_typeof(e.metadata -> 'char_end') = 'number'
-            then (e.metadata ->> 'char_end')::double precision end as char_end
-  from entries e where e.tenant_id = :tenant_id and e.asset_id = :asset_id and e.metadata -> 'flags' ?| :flags::text[]
- order by e.chunk_index;
+-- The chunks of an asset with one of these flags.
+select e.id, null as asset_name, e.title, e.content, e.tags, e.metadata
+  from entries e where e.tenant_id = :tenant_id and e.asset_id = :asset_id and e.metadata -> 'flags' ?| :flags::text[];
 
 -- name: extracted_text
 select extracted_text from assets where tenant_id = :tenant_id and id = :asset_id;

@@ -31,9 +31,11 @@ def parse(text: str, limits: ParseLimits) -> ParsedDocument:
             said = ""
         if not said:
             start = begun
-        # Captions that scroll repeat their lines: all, the first ones, or the last one for a moment.
+        # Captions that scroll repeat their lines: all, the last ones as their first, or the last one for a moment.
         scrolls = lines == last or len(lines) > 1 or begun == ended
-        said = " ".join(filter(None, [said, *(line for line in lines if not (scrolls and line in last))]))
+        most = min(len(last), len(lines)) if scrolls and not lines[0].startswith(("-", "–")) else 0
+        repeated = next((count for count in range(most, 0, -1) if last[-count:] == lines[:count]), 0)
+        said = " ".join(filter(None, [said, *lines[repeated:]]))
         last, silent = lines, ended
     if said:
         builder.add(f"[{_write_time(start)}] {said}")

@@ -14,7 +14,7 @@ _NO_PARAGRAPH = re.compile(r" {0,3}(?:[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t
 _TAGS = "a|b|br|code|em|font|i|img|kbd|small|span|strong|sub|sup|u"
 _MARKS = re.compile(
     r"!?\[([^\]]*)\]\([^)]*\)|(`{1,2})([^`]+)\2"
-    rf"|<(?:a|font|img|span)(?:\s+[\w:-]+=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"']+))+\s*/?>|</(?:{_TAGS})>|<(?:{_TAGS[2:]})\s*/?>"
+    rf"|<(?:{_TAGS})\s[^<>]*=[^<>]*>|</(?:{_TAGS})>|<(?:{_TAGS[2:]})\s*/?>"
     r"|[ \t]\{[#.:][^{}]*\}$|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}"
 )
 # The line below the header of a table, and the bars between its cells.

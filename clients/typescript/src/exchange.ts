@@ -108,12 +108,15 @@ export class Exchange {
   async #findToken(): Promise<string> {
     const token = this.#token;
     this.#current ??= typeof token === "string" ? Promise.resolve(token) : (async () => await token())();
+    let found: string;
     try {
-      return (await this.#current).trim();
+      found = (await this.#current).trim();
     } catch (error) {
       this.#current = undefined; // the next request asks again
       throw error;
     }
+    if (/[^\x21-\x7e]/.test(found)) throw new KnowledgeError("token: must be ASCII characters without blanks");
+    return found;
   }
 
   async #attempt(method: string, path: string, call: Call): Promise<Response | ServiceUnreachable> {
@@ -130,6 +133,7 @@ export class Exchange {
         redirect: "manual",
         signal: call.signal === undefined ? late : AbortSignal.any([late, call.signal]),
       });
+      if (answer.type === "opaqueredirect") return answer;
       // A body that ends early is a failure, too.
       const body = await answer.blob();
       const { status, statusText, headers: answered } = answer;

@@ -151,7 +151,10 @@ def test_html_sections_with_a_heading_and_the_name_of_a_notice_are_kept(named: s
         ("<h2><a class=header-anchor href=#x>Late fees</a></h2><p>Two.", "Late fees\n\nTwo."),
         ("<h2>Late fees<a class=header-anchor href=#x>link</a></h2><p>Two.", "Late fees\n\nTwo."),
         ("<h3><button>How do I pay?</button></h3><p>Cash.", "How do I pay?\n\nCash."),
-        ("<ul><li>npm install<button>Copy</button></ul>", "- npm install"),
+        ("<h2>Title <button>Copy link</button></h2><p>Two.", "Title\n\nTwo."),
+        ("<h2><span><b>Foo</b></span><a class=anchor href=#f><i>Permalink</i></a></h2><p>Two.", "Foo\n\nTwo."),
+        ("<ul><li>Then click <button>OK</button></ul>", "- Then click OK"),
+        ("<div>npm install <button>Copy</button></div><p>Two.", "npm install\n\nTwo."),
         ("<p><b>Press</b> <button>Go</button>.", "Press Go."),
         (
             "<p>It is <math><mfrac><mi>a</mi><mi>b</mi></mfrac><mo>+</mo><msup><mi>x</mi><mn>2</mn></msup></math>.",
@@ -166,8 +169,9 @@ def test_html_parts_with_the_name_of_a_notice_and_links_in_headings_are_kept(par
 def test_html_heading_outside_of_the_main_content_is_kept() -> None:
     page = f"<html><body><header><h1>Rent law</h1><p>In force since May.</header><main>{BODY}</main>"
     assert parse(page, LIMITS).text.startswith("Rent law\n\nIn force since May.")
-    logo = f"<html><body><header><h1><a href=/>The site</a></h1></header><main>{BODY}</main>"
-    assert parse(logo, LIMITS).text.startswith("The harbour opens")
+    for other in ("<h1><a href=/>The site</a></h1>", "<h1><img alt=Acme></h1>", "<dialog><h1>Sign in</h1></dialog>"):
+        page = f"<html><body><header>{other}</header><div>Popular</div><main>{BODY}</main>"
+        assert parse(page, LIMITS).text.startswith("The harbour opens")
 
 
 def test_html_with_little_in_its_main_element_is_read_as_a_whole() -> None:

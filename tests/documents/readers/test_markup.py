@@ -104,6 +104,8 @@ def test_captions_become_paragraphs_with_their_times() -> None:
     rolling = (*cues, ("5.000", "5.010", "is open"), ("5.010", "7.000", "is open\nat seven"))
     written = "\n\n".join(f"00:00:0{start} --> 00:00:0{end}\n{text}" for start, end, text in rolling)
     assert read("captions", f"WEBVTT\n\n{written}\n").text == "[0:01] the harbour is open at seven"
+    spoken = "0:01.000 --> 0:02.000\n- What?\n- Nothing.\n\n0:02.000 --> 0:03.000\n- What?\n- I said nothing.\n"
+    assert read("captions", f"WEBVTT\n\n{spoken}").text == "[0:01] - What? - Nothing. - What? - I said nothing."
     assert detect_format(VTT.encode()).name == detect_format(SRT.encode(), "a.srt").name == "captions"
 
 

@@ -89,6 +89,7 @@ def test_markdown_headings_are_found_outside_code() -> None:
         ("The <code>List<String></code> in {braces}", "The List<String> in {braces}"),
         ("The `<a>` element, a < b", "The <a> element, a < b"),
         ("Use List<a> here, <b>now</b>", "Use List<a> here, now"),
+        ('<i class="fa fa-book"></i> Guide<br clear="all"><img src="x" hidden>', "Guide"),
         ("a <b and c> d, x `a<b>*c*` y", "a <b and c> d, x a<b>*c* y"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from lxml import etree
@@ -79,7 +80,7 @@ class Furniture:
             if len(articles) != 1:
                 return None
             marked = articles
-        if next(marked[0].iter("h1"), None) is None and any(map(self._heads_page, root.iter("h1"))):
+        if next(marked[0].iter("h1"), None) is None and any(map(self._heads_page, islice(root.iter("h1"), 10))):
             return None
         inside = sum(len(text.strip()) for text in marked[0].itertext())
         outside = 0
@@ -95,9 +96,11 @@ class Furniture:
         return marked[0] if inside else None
 
     def _heads_page(self, heading: Any) -> bool:
-        """Whether a heading has a text that is more than a link, as the name of the site is."""
+        """Whether a heading says more than a link, as the name of the site is, and is not that of a dialog."""
         found = self._measure(heading)
-        return found is not None and found.text > 0 and not found.is_menu()
+        if found is None or found.is_menu() or any(above.tag in UNSEEN for above in heading.iterancestors()):
+            return False
+        return any(text.strip() for text in islice(heading.itertext(), _PIECES))
 
     def surrounds(self, element: Any, *, within: bool) -> bool:
         """Whether an element is not content; `within`: it is in an element that the page marks as content."""
@@ -118,13 +121,8 @@ class Furniture:
         if found is None:
             return False
         if kind == "anchor":
-            if (
-                (parent := element.getparent()) is not None
-                and parent.tag in _HEADINGS
-                and not _has_text_around(element)
-            ):
-                return False  # the heading itself is the link
-            return found.text <= _ANCHOR_LENGTH or "lineno" in str(element.get("class"))
+            short = found.text <= _ANCHOR_LENGTH or "lineno" in str(element.get("class"))
+            return short and not _is_heading(element)
         if kind == "paging":
             return not found.heads and found.links > 0 and found.text <= _PAGING_LENGTH
         if kind == "notice" and not (within and found.titled):
@@ -166,16 +164,29 @@ def is_unseen(element: Any) -> bool:
     if element.tag == "math":
         return parent is not None and "mathml" in (parent.get("class") or "").lower()
     if element.tag == "button" and parent is not None:
-        if parent.tag in _HEADINGS:
+        before = element.getprevious()
+        text = (parent.text or "")[-_NEAR:] if before is None else f"{before.text or ''} {before.tail or ''}"[-_NEAR:]
+        if parent.tag in _SENTENCES and any(
+            map(str.isalnum, f"{text if parent.tag != 'td' else ''}{(element.tail or '')[:_NEAR]}")
+        ):
             return False
-        return not (parent.tag in _SENTENCES and (element.tail or "").strip() and _has_text_around(element))
+        return not _is_heading(element)
     return element.tag in UNSEEN or element.tag == "button"
 
 
-def _has_text_around(element: Any) -> bool:
-    parent, before = element.getparent(), element.getprevious()
-    texts = (parent.text, element.tail) if before is None else (parent.text, before.text, before.tail, element.tail)
-    return any(map(str.isalnum, "".join(filter(None, texts))))
+_NEAR = 200
+_PIECES = 50
+"""Characters and pieces of text that are looked at next to an element."""
+
+
+def _is_heading(element: Any) -> bool:
+    """Whether an element is all that a heading says."""
+    heading = next(element.iterancestors(*_HEADINGS), None)
+    if heading is None:
+        return False
+    whole, own = (list(islice(part.itertext(), _PIECES)) for part in (heading, element))
+    letters = [sum(map(str.isalnum, "".join(pieces))) for pieces in (whole, own)]
+    return len(whole) < _PIECES and letters[0] == letters[1] > 0
 
 
 FORMULAS = {
