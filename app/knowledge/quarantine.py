@@ -20,7 +20,7 @@ from app.contract.fields import Page
 from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
 from app.db.database import Database
 from app.db.queries import audit, entries, quarantine
-from app.db.queries.assets import ChunkRow, Inherited
+from app.db.queries.assets import ChunkRow, Inherited, fetch_text
 from app.db.queries.quarantine import ScreenedEntry
 from app.db.session import TenantSession
 from app.documents.screening.screen import find, screen
@@ -203,9 +203,10 @@ async def flag_chunks(session: TenantSession, asset_id: UUID, before: Sequence[F
     if (policy := await quarantine.fetch_policy(session)) == "keep":
         return
     gone = [flag for flag in before if flag not in flags and flag != _HIDDEN]
-    chunks, text = await quarantine.fetch_chunks_with(session, asset_id, gone) if gone else ((), "")
+    chunks = await quarantine.fetch_chunks_with(session, asset_id, gone) if gone else ()
     if chunks:
-        kept = await asyncio.to_thread(_keep_flags, chunks, text, gone)
+        text = await fetch_text(session, asset_id)
+        kept = await asyncio.to_thread(_keep_flags, chunks, (text and text[0]) or "", gone)
         cleared = {chunk.id: left for chunk, left in zip(chunks, kept, strict=True) if left != flags_of(chunk.metadata)}
         await quarantine.set_flags(session, cleared)
         await judge(session, [*cleared], policy)

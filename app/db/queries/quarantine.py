@@ -78,12 +78,9 @@ async def add_flags(session: TenantSession, asset_id: UUID, flags: Sequence[str]
     return await session.fetch_column(SQL["flagged_chunks"], asset_id=asset_id)
 
 
-async def fetch_chunks_with(
-    session: TenantSession, asset_id: UUID, flags: Sequence[str]
-) -> tuple[Sequence[ScreenedEntry], str]:
-    """The chunks of an asset with one of these flags, and its text."""
-    chunks = await session.fetch_as(ScreenedEntry, SQL["chunks_with"], asset_id=asset_id, flags=list(flags))
-    return chunks, await session.fetch_value(SQL["extracted_text"], asset_id=asset_id) or "" if chunks else ""
+async def fetch_chunks_with(session: TenantSession, asset_id: UUID, flags: Sequence[str]) -> Sequence[ScreenedEntry]:
+    """The chunks of an asset with one of these flags."""
+    return await session.fetch_as(ScreenedEntry, SQL["chunks_with"], asset_id=asset_id, flags=list(flags))
 
 
 async def set_flags(session: TenantSession, flags: Mapping[UUID, Sequence[str]]) -> None:

@@ -49,9 +49,6 @@ update entries e
 select e.id, null as asset_name, e.title, e.content, e.tags, e.metadata
   from entries e where e.tenant_id = :tenant_id and e.asset_id = :asset_id and e.metadata -> 'flags' ?| :flags::text[];
 
--- name: extracted_text
-select extracted_text from assets where tenant_id = :tenant_id and id = :asset_id;
-
 -- name: set_flags
 update entries e
    set metadata = case when f.flags = '[]' then e.metadata - 'flags'

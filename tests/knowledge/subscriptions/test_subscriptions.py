@@ -1,8 +1,9 @@
 """Saved searches and their subscriptions."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
@@ -135,13 +136,20 @@ async def test_a_change_is_sent_and_a_repetition_is_not(desk: Desk) -> None:
     assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 3
 
 
+async def rewrite(desk: Desk, entry: UUID, step: Callable[[], Awaitable[None]], *contents: str) -> None:
+    """Give the entry each content in turn, with a step of work after each."""
+    for content in contents:
+        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
+        await step()
+
+
 async def test_an_entry_that_returns_to_earlier_content_is_sent_again(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     entry = await desk.write("The harbour is lit")
     await desk.work()
-    for content in ("The harbour is dark", "The harbour is lit", "The harbour is lit", "The harbour is dark"):
-        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
-        await desk.work()
+    await rewrite(
+        desk, entry, desk.work, "The harbour is dark", "The harbour is lit", "The harbour is lit", "The harbour is dark"
+    )
     assert [content.split()[-1] for content in desk.contents] == ["lit", "dark", "lit", "dark"]
     assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 4
 
@@ -151,9 +159,7 @@ async def test_an_entry_whose_message_failed_is_sent_as_a_new_one_after_another(
     desk.endpoint.answer = lambda number: "500 Oh" if number == 1 else "200 OK"
     entry = await desk.write("The harbour is lit")
     await desk.work()
-    for content in ("The harbour is dark", "The harbour is lit", "The harbour is dark"):
-        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
-        await desk.hasten()
+    await rewrite(desk, entry, desk.hasten, "The harbour is dark", "The harbour is lit", "The harbour is dark")
     assert [content.split()[-1] for content in desk.contents] == ["lit", "dark", "lit", "dark"]
     assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 4
 
@@ -162,13 +168,9 @@ async def test_an_entry_that_returns_to_what_was_sent_last_is_not_sent_again(des
     await desk.subscribe(query="harbour", mode="keyword")
     entry = await desk.write("The harbour is lit")
     await desk.work()
-    for content in ("The harbour is dark", "The harbour is open", "The harbour is lit"):
-        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
-        await desk.match()
+    await rewrite(desk, entry, desk.match, "The harbour is dark", "The harbour is open", "The harbour is lit")
     await desk.hasten()
-    for content in ("The harbour is dark", "The harbour is lit"):
-        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
-        await desk.hasten()
+    await rewrite(desk, entry, desk.hasten, "The harbour is dark", "The harbour is lit")
     assert [content.split()[-1] for content in desk.contents] == ["lit", "dark", "lit"]
 
 

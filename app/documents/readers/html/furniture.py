@@ -189,7 +189,7 @@ def _is_heading(element: Any) -> bool:
     return len(whole) < _PIECES and letters[0] == letters[1] > 0
 
 
-FORMULAS = {
+_FORMULAS = {
     "mfrac": "/",
     "msup": "^",
     "msub": "_",
@@ -209,7 +209,7 @@ def write_between(element: Any) -> str:
         return ""
     if parent.tag in ("msubsup", "munderover"):
         return "_" if before.getprevious() is None else "^"
-    return FORMULAS.get(parent.tag, "")
+    return _FORMULAS.get(parent.tag, "")
 
 
 def points_to_heading(element: Any) -> bool:

@@ -231,9 +231,6 @@ def _join_halves(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\ufffd", "")
 
 
-_RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
-
-
 def read_right_to_left(text_page: int, text: str, start: int) -> tuple[str, float, float]:
     """A word with its left and right end; its first letter is the rightmost, unless it begins in Latin letters.
 
@@ -251,7 +248,7 @@ def read_right_to_left(text_page: int, text: str, start: int) -> tuple[str, floa
     if (
         len(letters) > 1
         and lefts[letters[0]] < lefts[letters[-1]]
-        and _RIGHT_TO_LEFT.fullmatch(text[letters[0] : letters[-1] + 1])
+        and all(map(RIGHT_TO_LEFT.match, text[letters[0] : letters[-1] + 1]))
     ):
         # A line with numbers, of which PDFium has not reversed this word.
         order[letters[0] : letters[-1] + 1] = order[letters[0] : letters[-1] + 1][::-1]

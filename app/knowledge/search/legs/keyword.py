@@ -36,7 +36,8 @@ LATIN = re.compile(r"[^\W\d_\u0250-\U0010ffff]{3,30}")
 PART = re.compile(r"[^\W\d_]{5,30}")
 """A word that longer words may contain; a shorter one is in too many."""
 
-CHAIN = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)*")
+WORD = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)*")
+"""A word or identifier, which is one backwards, too."""
 LONGEST_COMPLETED = 200
 """Characters of a last word that may be the beginning of another."""
 
@@ -111,7 +112,7 @@ async def find_repairs(session: TenantSession, text: str, found: KeywordMatches,
 def _last_word(text: str) -> str:
     """The last word or identifier of a query, in lower case; empty if the query ends in punctuation."""
     # Backwards, so that a long query is read once.
-    last = CHAIN.match(text[::-1])
+    last = WORD.match(text[::-1])
     if last is None or len(last[0]) > LONGEST_COMPLETED or is_run(text[-1]):
         return ""
     return last[0][::-1].lower()
